@@ -31,25 +31,7 @@ _PACKAGES = ("dealfl", "numpy", "scipy", "numba", "plotly")
 
 
 def write_results(found: Reproduction, folder: Path) -> tuple[Path, Path]:
-    """Write index.html and results.json into a folder, each atomically.
-
-    Parameters
-    ----------
-    found : Reproduction
-        Figures with rows and claims.
-    folder : Path
-        Folder to write to; it is made if it is missing.
-
-    Returns
-    -------
-    html, results : Path
-        The two files.
-
-    Raises
-    ------
-    DealError
-        If plotly is not installed.
-    """
+    """Write index.html and results.json into a folder, each atomically."""
     make_folder(folder)
     html, results = folder / "index.html", folder / "results.json"
     content = as_results(found)
@@ -59,18 +41,7 @@ def write_results(found: Reproduction, folder: Path) -> tuple[Path, Path]:
 
 
 def as_results(found: Reproduction) -> dict[str, Any]:
-    """Return the content of results.json.
-
-    Parameters
-    ----------
-    found : Reproduction
-        Figures with rows and claims.
-
-    Returns
-    -------
-    dict
-        Claims, rows of every figure, machine and versions.
-    """
+    """Return the content of results.json."""
     return {
         "quick": found.quick,
         "machine": _describe_machine(),

@@ -25,17 +25,7 @@ __all__ = ["Done", "Reproduction", "Step", "find_figures", "reproduce"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What runs next.
-
-    Parameters
-    ----------
-    figure : str
-        Name of the figure.
-    number, of : int
-        Number of the setting, and of all settings.
-    left_s : float
-        Estimate of the remaining time, in seconds.
-    """
+    """What runs next."""
 
     figure: str
     number: int
@@ -61,15 +51,7 @@ class Done:
 
 @dataclass(slots=True)
 class Reproduction:
-    """All figures that ran.
-
-    Parameters
-    ----------
-    quick : bool
-        Whether fewer and smaller settings ran.
-    figures : list of Done
-        The figures, with rows and claims.
-    """
+    """All figures that ran."""
 
     quick: bool
     figures: list[Done] = field(default_factory=list)
@@ -93,37 +75,7 @@ def reproduce(
     processes: int = 1,
     progress: Callable[[Step], None] = lambda _: None,
 ) -> Reproduction:
-    """Run the figures of the paper, except for what is stored in the folder.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the rows.
-    names : sequence of str
-        Names of figures; by default all.
-    quick : bool, default False
-        Run fewer and smaller settings.
-    restart : bool, default False
-        Discard the stored rows of these figures first.
-    processes : int, default 1
-        Number of processes; settings that measure time run alone.
-    progress : callable, optional
-        Called before each setting.
-
-    Returns
-    -------
-    Reproduction
-        Rows and claims.
-
-    Raises
-    ------
-    UnknownName
-        No figure has that name.
-    BadInput
-        If processes is below 1.
-    DealError
-        If a process was killed; what is stored is not run again.
-    """
+    """Run the figures of the paper, except for what is stored in the folder."""
     require_processes(processes)
     figures, store = find_figures(names), Store(folder)
     if restart:

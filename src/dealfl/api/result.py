@@ -42,11 +42,6 @@ from dealfl.simulate import FleetEnergy, Outcome, Setting
 class Records(list[dict[str, Any]]):
     """A table as a list of records; a notebook shows it as a table.
 
-    Parameters
-    ----------
-    iterable
-        The records: dictionaries with the same keys.
-
     Examples
     --------
     >>> Records([{"round": 1, "quality": 0.5}])[0]["quality"]

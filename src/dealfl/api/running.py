@@ -263,24 +263,7 @@ def sweep_settings(
     verbose: bool = True,
     processes: int = 1,
 ) -> list[Setting]:
-    """Return the outcomes of every combination of values, for each seed.
-
-    Parameters
-    ----------
-    fleet
-        What to run.
-    vary
-        Values by key of the job.
-    seeds
-        Number of seeds.
-    verbose, processes
-        As for `sweep`.
-
-    Returns
-    -------
-    list of Setting
-        Values, outcomes and estimates, one for each combination.
-    """
+    """Return the outcomes of every combination of values, for each seed."""
     plain = {key: [plain_value(one) for one in values] for key, values in vary.items()}
     with choose_line(sys.stderr, verbose) as line:
         return simulate_all(fleet.document, seeds, plain, line.show_sweep, fleet.data, processes)

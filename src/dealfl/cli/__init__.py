@@ -66,13 +66,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands.
-
-    Returns
-    -------
-    argparse.ArgumentParser
-        The parser of `dealfl`.
-    """
+    """Return the parser of all commands."""
     top: argparse.ArgumentParser = _Parser(
         prog="dealfl",
         description="Federated learning for battery-powered devices whose models forget exactly.",
@@ -86,18 +80,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Parameters
-    ----------
-    words : sequence of str, optional
-        Arguments; by default those of the process.
-
-    Returns
-    -------
-    int
-        Exit code: 0 for success, 1 for a failure, 2 for bad input, 130 for an interrupt.
-    """
+    """Run one command."""
     arguments = parser().parse_args(words)
     try:
         code = int(arguments.run(arguments))

@@ -17,15 +17,6 @@ Bound = float | tuple[float, ...]
 class Domain:
     """The lowest and the highest value of each feature, as facts and not as measurements.
 
-    Parameters
-    ----------
-    low : tuple of float
-        Lowest value of each feature.
-    high : tuple of float
-        Highest value of each feature.
-    typical : tuple of float, optional
-        Published typical value of each feature; by default the middle between low and high.
-
     Examples
     --------
     >>> degrees_and_flag = Domain.of((0, 360), (0, 1))
@@ -49,39 +40,13 @@ class Domain:
 
     @classmethod
     def of(cls, *limits: tuple[float, float]) -> "Domain":
-        """Create a domain from pairs of limits.
-
-        Parameters
-        ----------
-        *limits : tuple of (float, float)
-            Low and high, one pair per feature.
-
-        Returns
-        -------
-        Domain
-            The domain.
-        """
+        """Create a domain from pairs of limits."""
         lows, highs = zip(*limits, strict=True)
         return cls(tuple(map(float, lows)), tuple(map(float, highs)))
 
     @classmethod
     def alike(cls, n_features: int, low: float, high: float) -> "Domain":
-        """Create a domain in which all features have the same limits.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of features.
-        low : float
-            Lowest value of every feature.
-        high : float
-            Highest value of every feature.
-
-        Returns
-        -------
-        Domain
-            The domain.
-        """
+        """Create a domain in which all features have the same limits."""
         return cls((float(low),) * n_features, (float(high),) * n_features)
 
     @property
@@ -139,32 +104,7 @@ class Task(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One file of a dataset.
-
-    Parameters
-    ----------
-    path : str
-        Name below a data directory.
-    rows : int
-        Number of rows; checked where no checksum is known.
-    sha256 : str, optional
-        Checksum of the file as packed under `path`.
-    content_sha256 : str, optional
-        Checksum of the unpacked content; mirrors can pack it differently.
-    content_md5 : str, optional
-        MD5 of the unpacked content.
-    url : str, optional
-        Public address.
-    member : str, optional
-        Name of the file in the archive at `url`.
-    unpacked : str, optional
-        Name of the unpacked file; by default `path` without its packing suffix.
-    canonical : callable, optional
-        Converts the content to bytes that are equal for all spellings of the same values, for
-        published files that every user converts on their own.
-    canonical_sha256 : str, optional
-        Checksum of the result of `canonical`.
-    """
+    """One file of a dataset."""
 
     path: str
     rows: int
@@ -215,49 +155,6 @@ class Dataset:
 
     Either `read` converts the content of the `files` to examples, or `make` generates rows.
 
-    Parameters
-    ----------
-    name : str
-        Name in the catalog.
-    task : Task
-        What can be learned from it.
-    description : str
-        One sentence for lists of datasets.
-    rows : int
-        Number of rows of all files.
-    columns : int
-        Number of columns, including the target.
-    licence : str
-        Licence or terms of use.
-    address : str
-        Public page of the dataset.
-    files : tuple of DataFile, optional
-        Files of the dataset; none if it is generated.
-    complete : bool, default True
-        Whether it is the whole published dataset.
-    how_to_get : str, optional
-        Instructions where no automatic download is possible.
-    read : callable, optional
-        Converts the contents of the files to a `Table` or `Interactions`.
-    make : callable, optional
-        Generates a number of rows.
-    origin : str, optional
-        How the rows are generated.
-    domain : Domain, optional
-        Limits of the features.
-    classes : tuple of int, optional
-        Classes of a classification dataset.
-    target_bound : float, default 0.0
-        Largest magnitude of the target of a regression dataset.
-    n_items : int, default 0
-        Number of items of a recommendation dataset.
-    liked_from : float, optional
-        Smallest rating that makes an item part of a history.
-    feature_maps : mapping of str to mapping, optional
-        Settings of a feature map, by learner.
-    tuning : mapping of str to mapping, optional
-        Settings that suit this dataset, by learner.
-
     Examples
     --------
     >>> from dealfl.data import CATALOG
@@ -298,36 +195,14 @@ class Dataset:
             object.__setattr__(self, name, MappingProxyType(tables))
 
     def feature_map(self, learner: str) -> Settings | None:
-        """Return the settings of the feature map for a learner.
-
-        Parameters
-        ----------
-        learner : str
-            Name of the learner.
-
-        Returns
-        -------
-        dict of str to object, or None
-            Settings for `dealfl.features.feature_map`; None for raw features.
-        """
+        """Return the settings of the feature map for a learner."""
         table = self.feature_maps.get(learner)
         if table is None:
             return None
         return {key: list(v) if isinstance(v, tuple) else v for key, v in table.items()}
 
     def domain_for(self, learner: str) -> Domain:
-        """Return the limits of the features that a learner receives.
-
-        Parameters
-        ----------
-        learner : str
-            Name of the learner.
-
-        Returns
-        -------
-        Domain
-            Limits after the feature map for this learner, if any.
-        """
+        """Return the limits of the features that a learner receives."""
         assert self.domain is not None, f"{self.name} is catalogued without a domain"
         table = self.feature_map(learner)
         if table is None:

@@ -180,19 +180,7 @@ def _log_in(folder: Path) -> CertificateLog:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What to verify a certificate with.
-
-    Parameters
-    ----------
-    keys : Path or None
-        Public key in PEM format, or the folder of a log; None takes the certificate's folder.
-    log : Path or None
-        Folder of the log.
-    proof : Path or None
-        Proof that the certificate is in a log.
-    since : Path or None
-        Earlier head of the log; the proof must show that the log only grew since then.
-    """
+    """What to verify a certificate with."""
 
     keys: Path | None = None
     log: Path | None = None
@@ -201,25 +189,7 @@ class Evidence:
 
 
 def verify_certificate(path: Path, evidence: Evidence) -> tuple[Erasure, int | None]:
-    """Verify a certificate: its signature, and its entry in a log.
-
-    Parameters
-    ----------
-    path : Path
-        File of the certificate.
-    evidence : Evidence
-        Keys, and a log or a proof.
-
-    Returns
-    -------
-    tuple of Erasure and (int or None)
-        What the certificate says, and the number of its entry in the log, from 0.
-
-    Raises
-    ------
-    BadBytes
-        If anything was changed; the message names it.
-    """
+    """Verify a certificate: its signature, and its entry in a log."""
     content, keys = _read(path), load_keys(evidence.keys or path.parent)
     erasure, entry = read_certificate(content, keys), None
     if evidence.proof is not None:
@@ -231,22 +201,7 @@ def verify_certificate(path: Path, evidence: Evidence) -> tuple[Erasure, int | N
 
 
 def prove_entry(path: Path, evidence: Evidence, to: Path) -> Path:
-    """Write a proof that a certificate is in a log, for who does not have the log.
-
-    Parameters
-    ----------
-    path : Path
-        File of the certificate.
-    evidence : Evidence
-        Keys and log; an earlier head, if the proof shall also show that the log only grew.
-    to : Path
-        File to write.
-
-    Returns
-    -------
-    Path
-        The file.
-    """
+    """Write a proof that a certificate is in a log, for who does not have the log."""
     if evidence.log is None:
         raise BadInput("a proof is made from a log; give its folder with --log")
     keys = load_keys(evidence.keys or path.parent)
@@ -266,27 +221,7 @@ def _read_head(path: Path | None, keys: Mapping[str, PublicKey]) -> Head | None:
 
 
 def is_about(erasure: Erasure, owner: str, salt: str) -> bool:
-    """Return whether a certificate is about a person.
-
-    Parameters
-    ----------
-    erasure : Erasure
-        What the certificate says.
-    owner : str
-        Name of the person.
-    salt : str
-        Salt of the commitment, as hexadecimal digits.
-
-    Returns
-    -------
-    bool
-        Whether one of its commitments is to this person.
-
-    Raises
-    ------
-    BadInput
-        If the salt has other characters.
-    """
+    """Return whether a certificate is about a person."""
     try:
         return commit_to(owner, bytes.fromhex(salt)) in erasure.commitments
     except ValueError as error:

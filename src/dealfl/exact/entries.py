@@ -17,17 +17,7 @@ _MAX_SPREAD = 8  # cells per entry up to which entries are added as whole arrays
 
 
 class ArraySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Name, size and width of one array of integers.
-
-    Parameters
-    ----------
-    name : str
-        Name of the array in its schema.
-    size : int
-        Number of integers.
-    bits : {32, 64, 96}, default 64
-        Width of an integer.
-    """
+    """Name, size and width of one array of integers."""
 
     name: str
     size: int

@@ -29,15 +29,7 @@ _SMALLEST_BOUND = 2.0**-200  # below it, scales or their squares overflow
 
 
 def require_finite(values: Floats, first_row: int = 0) -> None:
-    """Raise `BadInput` if a value of a block of rows is infinite or not a number.
-
-    Parameters
-    ----------
-    values : ndarray of float64
-        Rows by columns.
-    first_row : int, default 0
-        Row number of the block in the whole input, for error messages.
-    """
+    """Raise `BadInput` if a value of a block of rows is infinite or not a number."""
     infinite = ~np.isfinite(values)
     if np.any(infinite):
         row, column = np.argwhere(infinite)[0]
@@ -70,19 +62,6 @@ def _per_column(value: float | ArrayLike, columns: int, what: str) -> Floats:
 class FixedPoint:
     """A grid of integers for each of several columns.
 
-    Parameters
-    ----------
-    bound, offset : ndarray of float64
-        Largest distance of a value from the offset, and the value that becomes 0, one per column.
-    exponent : ndarray of int64
-        Smallest power of two that holds the bound, one per column.
-    fraction_bits : int
-        Bits of a value that is equal to its power of two.
-    signed : bool
-        Whether values below the offset are allowed.
-    what : str
-        Kind of the columns in error messages and settings: "feature" or "target".
-
     Examples
     --------
     >>> grid = FixedPoint.of(2, bound=[1.0, 16.0], fraction_bits=8)
@@ -109,24 +88,7 @@ class FixedPoint:
         shared: bool = False,
         what: str = "feature",
     ) -> FixedPoint:
-        """Create the grid of some columns.
-
-        Parameters
-        ----------
-        columns : int
-            Number of columns.
-        bound, offset : float or array_like
-            See `FixedPoint`; one number or one per column. The offset is 0 by default.
-        fraction_bits, signed, what
-            See `FixedPoint`.
-        shared : bool, default False
-            Use the exponent of the widest column for all columns.
-
-        Returns
-        -------
-        FixedPoint
-            The grid.
-        """
+        """Create the grid of some columns."""
         bounds = _per_column(bound, columns, f"{what}_bound")
         offsets = _per_column(offset, columns, "offset")
         usable = (bounds >= _SMALLEST_BOUND) & (bounds <= 1 / _SMALLEST_BOUND)
@@ -151,18 +113,7 @@ class FixedPoint:
         return (self.bound, self.scale) if many else (self.bound[:1], self.scale[:1])
 
     def settings(self, *, clip: bool = False) -> dict[str, Setting]:
-        """Return the settings that determine the integers: exponents, fraction bits and offsets.
-
-        Parameters
-        ----------
-        clip : bool, default False
-            Whether values are moved to the bounds; then bounds below the powers of two count.
-
-        Returns
-        -------
-        dict of str to Setting
-            Settings of a schema.
-        """
+        """Return the settings that determine the integers: exponents, fraction bits and offsets."""
         shape: dict[str, Setting] = {
             f"{self.what}_exponent": _compact(self.exponent.tolist()),
             "fraction_bits": self.fraction_bits,
@@ -181,35 +132,11 @@ class FixedPoint:
         return np.rint(self.bound * self.scale).astype(np.int64)
 
     def quantise(self, values: Floats, first_row: int = 0, *, clip: bool = False) -> Int64s:
-        """Return the integers of a block of dense rows.
-
-        Parameters
-        ----------
-        values, first_row
-            See `require_finite`.
-        clip : bool, default False
-            Move values outside the bounds to the nearest bound instead of raising an error.
-
-        Returns
-        -------
-        ndarray of int64
-            Grid points, in the shape of `values`; one not finite or out of bounds is an error.
-        """
+        """Return the integers of a block of dense rows."""
         return self.rounded(values, first_row, clip=clip).astype(np.int64)
 
     def rounded(self, values: Floats, first_row: int = 0, *, clip: bool = False) -> Floats:
-        """Return the same integers as `quantise`, as floats.
-
-        Parameters
-        ----------
-        values, first_row, clip
-            See `quantise`.
-
-        Returns
-        -------
-        ndarray of float64
-            Grid points.
-        """
+        """Return the same integers as `quantise`, as floats."""
         return self._points(
             values, slice(None), lambda place: (first_row + place[0], place[1]), clip
         )
@@ -217,22 +144,7 @@ class FixedPoint:
     def quantise_stored(
         self, values: Floats, columns: Places, row_starts: Places, *, clip: bool = False
     ) -> Int64s:
-        """Return the integers of the stored values of a CSR matrix.
-
-        Parameters
-        ----------
-        values, columns
-            Stored values, and the column of each.
-        row_starts : ndarray of int
-            Position at which each row starts (`indptr`).
-        clip : bool, default False
-            See `quantise`.
-
-        Returns
-        -------
-        ndarray of int64
-            One grid point per stored value; errors are those of `quantise`.
-        """
+        """Return the integers of the stored values of a CSR matrix."""
 
         def locate(place: Int64s) -> tuple[int, int]:
             row = int(np.searchsorted(row_starts, place[0], side="right")) - 1
@@ -272,16 +184,6 @@ class FixedPoint:
 
 def bounds_from(settings: Mapping[str, Setting]) -> dict[str, Any]:
     """Replace exponents in the settings of a grid by the widest bounds, if no bound is given.
-
-    Parameters
-    ----------
-    settings : mapping of str to Setting
-        Settings of a schema.
-
-    Returns
-    -------
-    dict of str to object
-        The same settings with `feature_bound` and `target_bound` instead of exponents.
 
     Examples
     --------

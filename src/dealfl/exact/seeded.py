@@ -22,20 +22,6 @@ _MASK = (1 << 64) - 1
 def seeded_bytes(seed: int, purpose: str, count: int) -> NDArray[np.uint8]:
     """Return uniform bytes that depend only on the seed and the purpose.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the job.
-    purpose : str
-        Name of the stream; different purposes have independent bytes.
-    count : int
-        Number of bytes.
-
-    Returns
-    -------
-    ndarray of uint8
-        The bytes.
-
     Examples
     --------
     >>> seeded_bytes(0, "example", 4).tolist()
@@ -47,20 +33,6 @@ def seeded_bytes(seed: int, purpose: str, count: int) -> NDArray[np.uint8]:
 
 def seeded_sums(seed: int, purpose: str, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Return symmetric, nearly normal integers in [-510, 510]: sums of four uniform bytes.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the job.
-    purpose : str
-        Name of the stream; different purposes have independent numbers.
-    shape : tuple of int
-        Shape of the result.
-
-    Returns
-    -------
-    ndarray of int64
-        The integers.
 
     Examples
     --------
@@ -86,20 +58,6 @@ def _mixed(word: int) -> int:
 def round_keys(seed: int, round_number: int, purpose: int = 0) -> tuple[int, int]:
     """Return the two keys of the random numbers of a round.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the run.
-    round_number : int
-        Number of the round.
-    purpose : int, default 0
-        Number of the stream; different purposes have independent keys.
-
-    Returns
-    -------
-    tuple of (int, int)
-        Two keys of 64 bits, for `words` and `uniforms`.
-
     Examples
     --------
     >>> round_keys(0, 1) == round_keys(0, 1), round_keys(0, 1) == round_keys(1, 0)
@@ -113,18 +71,6 @@ def round_keys(seed: int, round_number: int, purpose: int = 0) -> tuple[int, int
 
 def words(keys: tuple[int, int], arms: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return 64 random bits for each arm.
-
-    Parameters
-    ----------
-    keys : tuple of (int, int)
-        Result of `round_keys`.
-    arms : ndarray of uint64
-        Numbers of the arms.
-
-    Returns
-    -------
-    ndarray of uint64
-        One word per arm; it does not depend on the other arms.
 
     References
     ----------
@@ -144,18 +90,6 @@ def words(keys: tuple[int, int], arms: NDArray[np.uint64]) -> NDArray[np.uint64]
 
 def uniforms(keys: tuple[int, int], arms: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Return a uniform random number in (0, 1) for each arm.
-
-    Parameters
-    ----------
-    keys : tuple of (int, int)
-        Result of `round_keys`.
-    arms : ndarray of uint64
-        Numbers of the arms.
-
-    Returns
-    -------
-    ndarray of float64
-        One number per arm; it does not depend on the other arms.
 
     Examples
     --------

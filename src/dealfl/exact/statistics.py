@@ -55,15 +55,6 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What two sets of statistics must have in common to be added.
 
     Settings that shape only the model, such as a penalty, a solver or k, are not part of it.
-
-    Parameters
-    ----------
-    learner : str
-        Registered name of the learner.
-    settings : dict of str to Setting
-        Settings of the learner that determine the statistics.
-    arrays : tuple of ArraySpec
-        The arrays of the statistics.
     """
 
     learner: str

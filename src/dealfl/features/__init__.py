@@ -23,23 +23,6 @@ MAPS: tuple[type[FeatureMap], ...] = (Bins, Identity, Patches, Relu, Thermometer
 def feature_map(settings: Mapping[str, object], n_inputs: int) -> FeatureMap:
     """Create the feature map that a table declares.
 
-    Parameters
-    ----------
-    settings : mapping of str to object
-        Table with the key `map` and the settings of that map.
-    n_inputs : int
-        Number of columns of the raw examples.
-
-    Returns
-    -------
-    FeatureMap
-        The feature map.
-
-    Raises
-    ------
-    BadInput
-        A setting is missing, unknown or cannot be used.
-
     Examples
     --------
     >>> feature_map({"map": "relu", "width": 256, "seed": 0}, n_inputs=64).n_features

@@ -53,11 +53,6 @@ class FeatureMap(Struct, frozen=True, dict=True, tag_field="map"):
     The features of a row are the same on every machine, in every batch and with any number of
     threads, because forgetting must subtract exactly what learning added.
 
-    Parameters
-    ----------
-    n_inputs : int
-        Number of columns of the raw examples.
-
     Examples
     --------
     >>> from dealfl.features import feature_map
@@ -85,23 +80,7 @@ class FeatureMap(Struct, frozen=True, dict=True, tag_field="map"):
         raise NotImplementedError
 
     def transform(self, X: Matrix) -> NDArray[Any]:
-        """Return the features of each row.
-
-        Parameters
-        ----------
-        X : ndarray or csr_array
-            Raw examples, one row each.
-
-        Returns
-        -------
-        ndarray
-            Dense features, because learners multiply and count dense rows.
-
-        Raises
-        ------
-        BadInput
-            The shape, the type or a value of `X` cannot be used.
-        """
+        """Return the features of each row."""
         raise NotImplementedError
 
     @property

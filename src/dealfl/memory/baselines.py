@@ -17,11 +17,6 @@ class Arc(Policy):
     Pages touched once and pages touched again form two lists. A ghost list of each remembers
     evicted pages. A touch of a page in a ghost list moves frames to the corresponding list.
 
-    Parameters
-    ----------
-    frames : int
-        Number of page frames, at least 1.
-
     Examples
     --------
     >>> policy = Arc(frames=2)

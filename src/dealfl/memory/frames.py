@@ -71,13 +71,7 @@ class Frames:
 
 
 def major_faults() -> int:
-    """Return the number of major page faults of this process since its start.
-
-    Returns
-    -------
-    int
-        Page faults that required a read from disk (`ru_majflt` of getrusage(2)).
-    """
+    """Return the number of major page faults of this process since its start."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
 
 
@@ -86,11 +80,6 @@ def keep_freed_memory() -> bool:
 
     By default glibc returns large blocks to the kernel and requests them again in every call. The
     page faults can double the time of a batch, which disturbs measurements.
-
-    Returns
-    -------
-    bool
-        Whether the allocator supports it; only glibc does.
     """
     trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
     try:

@@ -59,15 +59,6 @@ class PagedCells:
 class PagedStorage:
     """Storage of one learner's arrays in files, with a fixed number of pages in memory.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the files, one for each array.
-    policy : Policy
-        Page replacement policy with its number of frames.
-    sync : callable, default os.fdatasync
-        Called with a file descriptor to make writes durable.
-
     Examples
     --------
     >>> import tempfile
@@ -158,20 +149,5 @@ class PagedStorage:
 def paged(
     folder: str | Path, frames: int, policy: Callable[[int], Policy] = ThetaLru
 ) -> PagedStorage:
-    """Return storage for one learner: `Tikhonov(..., storage=paged("folder", frames=1000))`.
-
-    Parameters
-    ----------
-    folder : str or Path
-        Folder of the files; each learner needs its own.
-    frames : int
-        Number of pages in memory, at least 1.
-    policy : callable, default ThetaLru
-        Function from the number of frames to a `Policy`.
-
-    Returns
-    -------
-    PagedStorage
-        Storage for the learner's `storage` parameter.
-    """
+    """Return storage for one learner: `Tikhonov(..., storage=paged("folder", frames=1000))`."""
     return PagedStorage(Path(folder), policy(frames))

@@ -16,17 +16,7 @@ __all__ = ["BudgetedThetaLru", "Lru", "Policy", "ThetaLru", "Touch", "require_fr
 
 
 class Touch(NamedTuple):
-    """The effect of one use of a page.
-
-    Parameters
-    ----------
-    loads : bool
-        Whether the page was loaded into a frame.
-    victim : int, optional
-        Number of the page that was evicted for it.
-    deferred : bool, default False
-        Whether the page gets no frame in this round.
-    """
+    """The effect of one use of a page."""
 
     loads: bool
     victim: int | None = None
@@ -44,18 +34,7 @@ class Policy(Protocol):
     frames: int  # their number
 
     def touch(self, page: int) -> Touch:
-        """Use a page; load it if it is absent.
-
-        Parameters
-        ----------
-        page : int
-            Number of the page.
-
-        Returns
-        -------
-        Touch
-            Whether the page was loaded, and the page that was evicted for it.
-        """
+        """Use a page; load it if it is absent."""
 
     def new_round(self) -> None:
         """Start a round of the job; most policies ignore it."""
@@ -66,16 +45,6 @@ class Policy(Protocol):
 
 class Lru(Policy):
     """Least recently used: evicts the page that was not used for the longest time.
-
-    Parameters
-    ----------
-    frames : int
-        Number of page frames, at least 1.
-
-    Raises
-    ------
-    BadInput
-        If `frames` is less than 1.
 
     Examples
     --------
@@ -109,18 +78,6 @@ class ThetaLru(Policy):
 
     The other frames hold the most used pages. They are selected among the resident pages at the
     start of each round, by counts that lose an eighth of their weight per round.
-
-    Parameters
-    ----------
-    frames : int
-        Number of page frames, at least 1.
-    theta : float, default 0.3
-        Fraction of the frames, from 0 to 1; 0 means plain LRU.
-
-    Raises
-    ------
-    BadInput
-        If `frames` is less than 1 or `theta` is not in [0, 1].
 
     Examples
     --------
@@ -188,18 +145,6 @@ class BudgetedThetaLru(Lru):
     """LRU that replaces at most θ·M pages per round and defers later loads.
 
     The caller keeps deferred changes and touches the page again in a later round.
-
-    Parameters
-    ----------
-    frames : int
-        Number M of page frames, at least 1.
-    theta : float, default 0.3
-        Fraction of the frames, from 0 to 1; 0 means plain LRU.
-
-    Raises
-    ------
-    BadInput
-        If `frames` is less than 1 or `theta` is not in [0, 1].
 
     Examples
     --------

@@ -43,23 +43,7 @@ _LAYOUT = {
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot with a title and a description.
-
-    Parameters
-    ----------
-    title : str
-        Title.
-    words : str
-        Caption; screen readers read it instead of the plot.
-    traces : sequence of dict
-        Traces of plotly. Names in them must go through `dealfl.escaping.for_plotly`.
-    layout : dict, optional
-        Layout of plotly.
-    height : int, default 340
-        Height, in pixels.
-    nothing : str
-        Text to show if there are no traces; without a text the plot is left out.
-    """
+    """A plot with a title and a description."""
 
     title: str
     words: str
@@ -71,33 +55,14 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table with a sort key.
-
-    Parameters
-    ----------
-    text : str
-        Text to show.
-    value : float
-        Value to sort by.
-    """
+    """A cell of a table with a sort key."""
 
     text: str
     value: float
 
 
 def plot_section(plot: Plot) -> str:
-    """Return the HTML of a plot with its title and caption.
-
-    Parameters
-    ----------
-    plot : Plot
-        The plot.
-
-    Returns
-    -------
-    str
-        A figure element.
-    """
+    """Return the HTML of a plot with its title and caption."""
     if not (plot.traces or plot.nothing):
         return ""
     return (
@@ -131,24 +96,7 @@ def _finite(content: Any) -> Any:  # noqa: ANN401 - any JSON value
 def table(
     caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], *, sortable: bool = False
 ) -> str:
-    """Return the HTML of a table that scrolls inside its box.
-
-    Parameters
-    ----------
-    caption : str
-        Caption.
-    head : sequence of str
-        Names of the columns.
-    rows : iterable of sequence
-        Rows of text, numbers or `Cell`; the first column names the row.
-    sortable : bool, default False
-        Whether a click on a column sorts the table.
-
-    Returns
-    -------
-    str
-        A scrollable element with the table.
-    """
+    """Return the HTML of a table that scrolls inside its box."""
     box, kind = ("scroll long", "sortable") if sortable else ("scroll", "plain")
     names = "".join(f'<th scope="col">{for_html(name)}</th>' for name in head)
     body = "".join(f"<tr>{_row(row)}</tr>\n" for row in rows)
@@ -172,43 +120,12 @@ def _cell(content: object) -> str:
 
 
 def details(summary: str, inside: str) -> str:
-    """Return HTML that opens with a click on its summary.
-
-    Parameters
-    ----------
-    summary : str
-        Text of the summary.
-    inside : str
-        HTML inside.
-
-    Returns
-    -------
-    str
-        A details element.
-    """
+    """Return HTML that opens with a click on its summary."""
     return f"<details><summary>{for_html(summary)}</summary>\n{inside}</details>\n"
 
 
 def page(title: str, body: str) -> str:
-    """Return a whole HTML page, with the scripts and styles it needs.
-
-    Parameters
-    ----------
-    title : str
-        Title of the page.
-    body : str
-        HTML of the body, with all text escaped.
-
-    Returns
-    -------
-    str
-        The page.
-
-    Raises
-    ------
-    DealError
-        If plotly is not installed.
-    """
+    """Return a whole HTML page, with the scripts and styles it needs."""
     parts = files("dealfl.pages")
     style = parts.joinpath("page.css").read_text(encoding="utf-8")
     script = parts.joinpath("page.js").read_text(encoding="utf-8")
@@ -224,23 +141,7 @@ def page(title: str, body: str) -> str:
 
 
 def draw(plot: Plot) -> Any:  # noqa: ANN401 - plotly is optional
-    """Return a plot as a figure of plotly, with its title.
-
-    Parameters
-    ----------
-    plot
-        What to draw.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
-        The figure.
-
-    Raises
-    ------
-    DealError
-        If plotly is not installed.
-    """
+    """Return a plot as a figure of plotly, with its title."""
     layout = _LAYOUT | plot.layout | {"height": plot.height, "dragmode": "zoom"}
     title = {"text": for_plotly(plot.title), "font": {"size": 15}}
     content = _finite({"data": list(plot.traces), "layout": layout})

@@ -129,29 +129,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Phone:
-    """The profile of a phone.
-
-    Parameters
-    ----------
-    name, model, processor, android : str
-        Short name, model as sold, processor, version of Android.
-    cycle_factor : float
-        Cycles on this phone for each cycle of the calibration machine (declared).
-    clusters : tuple of Cluster
-        Clusters of cores.
-    battery : Battery
-        Capacity in coulombs, voltage in volts.
-    awake_a : float
-        Battery current while awake and idle, in amperes.
-    wifi : Wifi
-        Current in amperes, tail in seconds, rate in bytes per second.
-    screen_a : float
-        Battery current of the screen, in amperes.
-    storage : Storage
-        Current in amperes, seconds per page.
-    evidence : mapping of str to Evidence
-        Source and quality of each value, by the key of the profile.
-    """
+    """The profile of a phone."""
 
     name: str
     model: str

@@ -60,16 +60,6 @@ def plain_name(owner: str) -> str:
 def problem_of(message: msgspec.Struct) -> str | None:
     """Return why a message is refused on entry.
 
-    Parameters
-    ----------
-    message : Struct
-        A message that was received.
-
-    Returns
-    -------
-    str or None
-        The field that is out of its bounds; None if all are within.
-
     Examples
     --------
     >>> from dealfl.messages import Withdraw
@@ -92,41 +82,12 @@ def _is_tiny(value: object) -> bool:
 
 
 def bounded(amount: float) -> float:
-    """Return an amount as a message can state it.
-
-    Parameters
-    ----------
-    amount : float
-        A measured or modelled figure.
-
-    Returns
-    -------
-    float
-        The nearest amount within the bounds; 0.0 for NaN.
-    """
+    """Return an amount as a message can state it."""
     return min(float(amount), _MAX_AMOUNT) if amount > _TINY else 0.0
 
 
 def check_id(name: str, what: str = "worker") -> str:
-    """Return a name that can be part of a topic; refuse others.
-
-    Parameters
-    ----------
-    name : str
-        Name of a worker or an operator.
-    what : str
-        Who is named, for the error.
-
-    Returns
-    -------
-    str
-        The name.
-
-    Raises
-    ------
-    BadInput
-        If the name is not an id.
-    """
+    """Return a name that can be part of a topic; refuse others."""
     if not re.fullmatch(_ID, name):
         raise BadInput(
             f"{what} is called {name[:MAX_NAME]!r}; a name has 1 to 64 letters, digits, '-' and '_'"

@@ -69,15 +69,7 @@ RequestHash = Annotated[Hash, _field("Hash of the name of the request and of its
 
 
 class Position(NamedTuple):
-    """A place in the server's list of erasures: a number, and a hash of all requests up to it.
-
-    Parameters
-    ----------
-    number : int
-        Number of requests up to this place; 0 is the beginning.
-    chain : bytes
-        Hash of these requests, empty at the beginning.
-    """
+    """A place in the server's list of erasures: a number, and a hash of all requests up to it."""
 
     number: Number = 0
     chain: Hash = b""
@@ -285,16 +277,7 @@ Message = (
 
 
 class Step(msgspec.Struct, frozen=True):
-    """The result of one call of `handle`.
-
-    Parameters
-    ----------
-    messages : tuple of Message
-        Messages to send, in order.
-    wake_at_s : float or None
-        Time of the next call if no message arrives before, in seconds of the caller's clock;
-        None if no call is needed.
-    """
+    """The result of one call of `handle`."""
 
     messages: tuple[Message, ...] = ()
     wake_at_s: float | None = None

@@ -15,20 +15,6 @@ __all__ = ["Pump"]
 class Pump:
     """Calls `handle`, sends the replies after its commit, and asks the clock for the next call.
 
-    Parameters
-    ----------
-    handle : callable
-        Takes messages and the time in seconds, and returns a `Step`.
-    send : callable
-        Sends messages.
-    schedule : callable
-        Lets the clock call at a time in seconds; the clock then resets `due_s` and takes a turn.
-
-    Attributes
-    ----------
-    due_s : float
-        Time of the scheduled call; ∞ if there is none.
-
     Examples
     --------
     >>> sent, calls = [], []
@@ -49,39 +35,17 @@ class Pump:
         self.due_s = float("inf")
 
     def wake(self, moment_s: float) -> None:
-        """Ask for a call at a time, unless an earlier one is scheduled.
-
-        Parameters
-        ----------
-        moment_s : float
-            Time in seconds; −∞ means at once.
-        """
+        """Ask for a call at a time, unless an earlier one is scheduled."""
         if moment_s < self.due_s:
             self.due_s = moment_s
             self._schedule(moment_s)
 
     def turn(self, messages: Iterable[Message], now_s: float) -> None:
-        """Handle messages in one commit.
-
-        Parameters
-        ----------
-        messages : iterable of Message
-            What has arrived; may be empty.
-        now_s : float
-            Current time in seconds.
-        """
+        """Handle messages in one commit."""
         self.emit(self._handle(messages, now_s), now_s)
 
     def emit(self, step: Step, now_s: float) -> None:
-        """Send the messages of a step, and schedule the next call.
-
-        Parameters
-        ----------
-        step : Step
-            Result of a call.
-        now_s : float
-            Current time in seconds.
-        """
+        """Send the messages of a step, and schedule the next call."""
         self._send(step.messages)
         if step.wake_at_s is not None:
             self.wake(max(step.wake_at_s, now_s))

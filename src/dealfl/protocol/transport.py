@@ -50,16 +50,6 @@ _ENCODER = msgspec.msgpack.Encoder()
 def encode(messages: Sequence[Message]) -> bytes:
     """Return the bytes of some messages, compressed where that makes them shorter.
 
-    Parameters
-    ----------
-    messages : sequence of Message
-        Up to 4096 messages, in order.
-
-    Returns
-    -------
-    bytes
-        One packet.
-
     Examples
     --------
     >>> from dealfl.messages import ErasedReceipt
@@ -71,18 +61,7 @@ def encode(messages: Sequence[Message]) -> bytes:
 
 
 def pack(body: bytes) -> bytes:
-    """Return a packet with any content, compressed where that makes it shorter.
-
-    Parameters
-    ----------
-    body : bytes
-        The content.
-
-    Returns
-    -------
-    bytes
-        One packet.
-    """
+    """Return a packet with any content, compressed where that makes it shorter."""
     if len(body) >= _WORTH:
         short = _LENGTH.pack(len(body)) + zlib.compress(body, 1)
         if len(short) < len(body):
@@ -91,25 +70,7 @@ def pack(body: bytes) -> bytes:
 
 
 def decode(packet: bytes, max_bytes: int = MAX_BYTES) -> tuple[Message, ...]:
-    """Return the messages in a packet that `encode` wrote.
-
-    Parameters
-    ----------
-    packet : bytes
-        Bytes from the network.
-    max_bytes : int
-        Largest size to read, also after decompression, in bytes.
-
-    Returns
-    -------
-    tuple of Message
-        The messages, with every field checked.
-
-    Raises
-    ------
-    BadBytes
-        If the packet is too long, has another protocol, is a piece, or contains no valid messages.
-    """
+    """Return the messages in a packet that `encode` wrote."""
     body = unpack(packet, max_bytes)
     messages: list[Message] = []
     items = 0
@@ -126,25 +87,7 @@ def decode(packet: bytes, max_bytes: int = MAX_BYTES) -> tuple[Message, ...]:
 
 
 def unpack(packet: bytes, max_bytes: int = MAX_BYTES) -> memoryview:
-    """Return the content of a packet that `pack` wrote.
-
-    Parameters
-    ----------
-    packet : bytes
-        Bytes from the network.
-    max_bytes : int
-        Largest size to read, also after decompression, in bytes.
-
-    Returns
-    -------
-    memoryview
-        The content.
-
-    Raises
-    ------
-    BadBytes
-        If the packet is too long, has another protocol, or is a piece.
-    """
+    """Return the content of a packet that `pack` wrote."""
     kind, body = _open(packet, max_bytes)
     if kind == _COMPRESSED:
         return memoryview(_decompress(body, max_bytes))
@@ -154,20 +97,7 @@ def unpack(packet: bytes, max_bytes: int = MAX_BYTES) -> memoryview:
 
 
 def split(packet: bytes, inline_bytes: int = INLINE_BYTES) -> list[bytes]:
-    """Return a packet as it is, or in pieces if it is too long to be sent at once.
-
-    Parameters
-    ----------
-    packet : bytes
-        Result of `encode`.
-    inline_bytes : int
-        Largest size of a packet that is not split, and of a piece, in bytes.
-
-    Returns
-    -------
-    list of bytes
-        The packet, or its pieces in order.
-    """
+    """Return a packet as it is, or in pieces if it is too long to be sent at once."""
     if len(packet) <= inline_bytes:
         return [packet]
     size = max(inline_bytes - _HEAD - _PIECE_HEAD.size, _MIN_PIECE)
@@ -182,11 +112,6 @@ def split(packet: bytes, inline_bytes: int = INLINE_BYTES) -> list[bytes]:
 
 class Assembly:
     """The pieces of one packet from one sender; pieces of another packet replace them.
-
-    Parameters
-    ----------
-    max_bytes : int
-        Largest packet to assemble, in bytes.
 
     Examples
     --------
@@ -204,23 +129,7 @@ class Assembly:
         self._pieces: dict[int, memoryview] = {}
 
     def add(self, data: bytes) -> bytes | None:
-        """Take a packet or a piece from the network.
-
-        Parameters
-        ----------
-        data : bytes
-            A packet, or a piece of one, in any order; a piece may be repeated.
-
-        Returns
-        -------
-        bytes or None
-            The whole packet; None while pieces are missing.
-
-        Raises
-        ------
-        BadBytes
-            If the piece is not valid or the packet is too long.
-        """
+        """Take a packet or a piece from the network."""
         kind, body = _open(data, self._max_bytes)
         if kind != _PIECE:
             return data

@@ -24,17 +24,7 @@ code { font-size: .85em } @media (max-width: 30rem) { th, td { display: block; w
 
 
 def write_certificate_page(erasure: Erasure, certificate: Path, path: Path) -> None:
-    """Write a page that explains a verified certificate, atomically.
-
-    Parameters
-    ----------
-    erasure : Erasure
-        What the certificate says.
-    certificate : Path
-        File of the certificate.
-    path : Path
-        HTML file to write or replace.
-    """
+    """Write a page that explains a verified certificate, atomically."""
     persons, answered = _count(erasure.persons, "person"), erasure.workers - erasure.outstanding
     rows = {
         "Requested": f"{erasure.requested_at}, by {erasure.requested_by}",

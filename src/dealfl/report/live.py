@@ -69,15 +69,7 @@ class Remaining:
 
 
 class ProgressLine:
-    """One changing line on a terminal; elsewhere a line every few seconds.
-
-    Parameters
-    ----------
-    stream : file
-        Text stream.
-    clock : callable, default time.monotonic
-        Returns the time in seconds.
-    """
+    """One changing line on a terminal; elsewhere a line every few seconds."""
 
     _live = False
 
@@ -88,23 +80,11 @@ class ProgressLine:
         self._width = 0
 
     def show_sweep(self, progress: SweepProgress) -> None:
-        """Show the progress of a sweep, if an update is due.
-
-        Parameters
-        ----------
-        progress : SweepProgress
-            Current progress.
-        """
+        """Show the progress of a sweep, if an update is due."""
         self.show(lambda: _describe(progress))
 
     def show(self, make: Callable[[], str]) -> None:
-        """Show a text, if an update is due.
-
-        Parameters
-        ----------
-        make : callable
-            Returns the text; called only if an update is due.
-        """
+        """Show a text, if an update is due."""
         now_s = self._clock()
         if now_s < self._next_s:
             return
@@ -128,15 +108,7 @@ class ProgressLine:
 
 
 class PlainView(ProgressLine, Watcher):
-    """The progress of a run as one changing line, or as lines every few seconds.
-
-    Parameters
-    ----------
-    stream : file
-        Text stream.
-    clock : callable, default time.monotonic
-        Returns the time in seconds.
-    """
+    """The progress of a run as one changing line, or as lines every few seconds."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(stream, clock)
@@ -198,20 +170,7 @@ class NotebookView(PlainView):
 
 
 def choose_line(stream: TextIO, verbose: bool = True) -> PlainView:
-    """Return what shows progress as one line.
-
-    Parameters
-    ----------
-    stream
-        Where to write outside a notebook.
-    verbose
-        False shows nothing.
-
-    Returns
-    -------
-    PlainView
-        A line for a notebook, a terminal or a file.
-    """
+    """Return what shows progress as one line."""
     if not verbose:
         return SilentView(stream)
     interactive: Any = sys.modules.get("IPython")  # not imported to find out
@@ -236,22 +195,7 @@ _SHOWN_EVERY_S = 0.1
 
 
 def choose_view(stream: TextIO, title: str, verbose: bool = True) -> LiveView | PlainView:
-    """Return what shows a run.
-
-    Parameters
-    ----------
-    stream
-        Where to write outside a notebook.
-    title
-        Name of the job.
-    verbose
-        False shows nothing.
-
-    Returns
-    -------
-    LiveView or PlainView
-        A panel on a terminal if rich is installed, else a line for a notebook or a file.
-    """
+    """Return what shows a run."""
     line = choose_line(stream, verbose)
     if type(line) is PlainView and stream.isatty():
         try:
@@ -262,22 +206,7 @@ def choose_view(stream: TextIO, title: str, verbose: bool = True) -> LiveView | 
 
 
 class LiveView(Watcher):
-    """The progress of a run as a panel with rounds, workers, quality, energy and examples.
-
-    Parameters
-    ----------
-    stream : file
-        Terminal.
-    title : str
-        Title of the panel.
-    clock : callable, default time.monotonic
-        Returns the time in seconds.
-
-    Raises
-    ------
-    ImportError
-        If rich is not installed.
-    """
+    """The progress of a run as a panel with rounds, workers, quality, energy and examples."""
 
     def __init__(
         self, stream: TextIO, title: str, clock: Callable[[], float] = time.monotonic

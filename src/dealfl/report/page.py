@@ -40,20 +40,7 @@ _BASELINE = "original"
 
 
 def write_page(result: Result, path: str | Path) -> None:
-    """Write the HTML report of a run, atomically; the page needs no network.
-
-    Parameters
-    ----------
-    result : Result
-        Result of a run.
-    path : str or Path
-        HTML file to write or replace.
-
-    Raises
-    ------
-    DealError
-        If plotly is not installed.
-    """
+    """Write the HTML report of a run, atomically; the page needs no network."""
     body = "".join(
         [
             _head(result),
@@ -78,11 +65,6 @@ def _section(title: str, result: Result) -> str:
 def plot_names() -> tuple[str, ...]:
     """Return the names of all plots, in the order of the page.
 
-    Returns
-    -------
-    tuple of str
-        The names.
-
     Examples
     --------
     >>> plot_names()[:2]
@@ -92,27 +74,7 @@ def plot_names() -> tuple[str, ...]:
 
 
 def draw_plot(result: Result, name: str) -> Any:  # noqa: ANN401 - plotly is optional
-    """Return a plot of a result.
-
-    Parameters
-    ----------
-    result
-        The outcomes to plot.
-    name
-        One of `plot_names()`.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
-        The plot.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such plot.
-    DealError
-        If plotly is not installed.
-    """
+    """Return a plot of a result."""
     for make, names in _PLOTS.values():
         if name in names:
             return draw(make(result)[names.index(name)])

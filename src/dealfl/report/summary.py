@@ -24,18 +24,7 @@ __all__ = ["summarize", "summarize_setting"]
 
 
 def summarize(result: Result) -> str:
-    """Return a text summary: a table of schemes, the energy saved, and the check of digests.
-
-    Parameters
-    ----------
-    result : Result
-        Result of a run.
-
-    Returns
-    -------
-    str
-        Lines for a terminal.
-    """
+    """Return a text summary: a table of schemes, the energy saved, and the check of digests."""
     main = result.main
     head = (
         f"{for_terminal(result.job)}: {main.workers} workers, {len(main.rounds)} rounds, "
@@ -180,18 +169,7 @@ def _forgotten(result: Result) -> str:
 
 
 def summarize_setting(setting: Setting) -> str:
-    """Return a text summary of one setting of a sweep, with the check of digests.
-
-    Parameters
-    ----------
-    setting : Setting
-        Outcomes of one setting, one for each seed.
-
-    Returns
-    -------
-    str
-        Lines for a terminal.
-    """
+    """Return a text summary of one setting of a sweep, with the check of digests."""
     first = setting.outcomes[0]
     title = f"{for_terminal(first.job)}: {first.workers} workers"
     if setting.values:

@@ -36,16 +36,6 @@ def format_count(count: int, noun: str) -> str:
 def format_number(figure: float | None) -> str:
     """Return a number with three significant digits, or as a whole number if it is ≥ 100.
 
-    Parameters
-    ----------
-    figure : float or None
-        The number.
-
-    Returns
-    -------
-    str
-        Text; a dash for None.
-
     Examples
     --------
     >>> format_number(None), format_number(0.24817), format_number(1234.5)
@@ -58,16 +48,6 @@ def format_number(figure: float | None) -> str:
 
 def format_quality(quality: float | None) -> str:
     """Return a quality with four decimals.
-
-    Parameters
-    ----------
-    quality : float or None
-        The quality.
-
-    Returns
-    -------
-    str
-        Text; a dash if the quality is None or not finite.
 
     Examples
     --------
@@ -85,16 +65,6 @@ def energy_scale(largest_j: float) -> tuple[float, str]:
 
 def format_energy(energy_j: float) -> str:
     """Return an energy with three significant digits.
-
-    Parameters
-    ----------
-    energy_j : float
-        Energy, in joules.
-
-    Returns
-    -------
-    str
-        Text with a unit from µJ to MJ.
 
     Examples
     --------
@@ -128,16 +98,6 @@ def format_duration(elapsed_s: float) -> str:
 
 def format_age(seconds: float) -> str:
     """Return an approximate age.
-
-    Parameters
-    ----------
-    seconds : float
-        Age, in seconds.
-
-    Returns
-    -------
-    str
-        Text with one unit from s to days.
 
     Examples
     --------

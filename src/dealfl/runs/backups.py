@@ -34,19 +34,7 @@ _BESIDE = ("-wal", "-shm", "-journal")
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A copied database.
-
-    Parameters
-    ----------
-    file : str
-        Name of the file.
-    kind : {"ledger", "journal"}
-        Kind of the database.
-    version : int
-        Schema version.
-    size_bytes : int
-        Size, in bytes.
-    """
+    """A copied database."""
 
     file: str
     kind: str
@@ -61,25 +49,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 def back_up(source: Path, to: Path) -> list[Copied]:
-    """Copy databases with their checksums into a new folder; they can be in use.
-
-    Parameters
-    ----------
-    source : Path
-        Run folder, ledger or journal.
-    to : Path
-        New or empty folder.
-
-    Returns
-    -------
-    list of Copied
-        The copied databases.
-
-    Raises
-    ------
-    BadInput
-        If there is no database, or the new folder is not empty.
-    """
+    """Copy databases with their checksums into a new folder; they can be in use."""
     found = _find_databases(source)
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise BadInput(f"{to} already exists; give the name of a new folder")
@@ -144,29 +114,7 @@ def _sha256(path: Path) -> str:
 
 
 def restore(backup: Path, to: Path, *, force: bool = False) -> list[Copied]:
-    """Restore the databases of a backup; all are checked before any file is replaced.
-
-    Parameters
-    ----------
-    backup : Path
-        Folder that `back_up` wrote, or one database.
-    to : Path
-        Run folder or file.
-    force : bool, default False
-        Whether to replace existing files.
-
-    Returns
-    -------
-    list of Copied
-        The restored databases.
-
-    Raises
-    ------
-    BadInput
-        If there is no backup, a file exists and `force` is False, or a file is in use.
-    BadBytes
-        If a file of the backup is damaged.
-    """
+    """Restore the databases of a backup; all are checked before any file is replaced."""
     pairs = _find_targets(backup, to)
     for _, target in pairs:
         _require_replaceable(target, force)

@@ -37,19 +37,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The digests that a demonstration compares.
-
-    Parameters
-    ----------
-    federated, central : str
-        Digest of the server, and of training without the erased person in one process.
-    erased : int
-        Number of rows of the erased person.
-    examples : int
-        Number of rows that remain.
-    elapsed_s : float
-        Duration in seconds.
-    """
+    """The digests that a demonstration compares."""
 
     federated: str
     central: str
@@ -64,25 +52,7 @@ class Proof:
 
 
 def run_demo(say: Say, timeout_s: float = 120.0) -> Proof:
-    """Run the demonstration; all its processes and files are gone when it ends.
-
-    Parameters
-    ----------
-    say : callable
-        Receives a line about each step.
-    timeout_s : float
-        Time after which a step that does not end is given up, in seconds.
-
-    Returns
-    -------
-    Proof
-        The digests.
-
-    Raises
-    ------
-    DealError
-        If a process ends or a step takes too long.
-    """
+    """Run the demonstration; all its processes and files are gone when it ends."""
     start_s = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="dealfl-demo-") as folder,

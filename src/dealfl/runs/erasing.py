@@ -50,20 +50,7 @@ _MIN_ID = 8  # digits of an example's id
 
 @dataclass(frozen=True, slots=True)
 class ErasureResult:
-    """The result of an erasure.
-
-    Parameters
-    ----------
-    erasure : Erasure
-        What the certificate says.
-    certificate : Path
-        File of the certificate.
-    salts : dict of str to str
-        Salt of the commitment to each of the first persons, as hexadecimal digits. It is stored
-        nowhere else: give it to the person.
-    known_before : int
-        Number of these persons who were erased before.
-    """
+    """The result of an erasure."""
 
     erasure: Erasure
     certificate: Path
@@ -78,32 +65,6 @@ def erase_owners(
     """Erase persons or examples from a run, and write a certificate.
 
     Copies in the folder are deleted: of data in memory, and exported models.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run; one that is under way erases between two rounds.
-    owners : sequence of str
-        Names of the persons.
-    requested_by : str
-        Who requests the erasure, such as the account of an operator; "" takes that of this process.
-    examples : sequence of str
-        Ids of single examples, or their first digits.
-    wait_s : float
-        Maximum time to wait for a run that is under way, in seconds. The certificate is not final
-        then; the run writes a final one when it ends.
-    progress : callable
-        Receives a line while it waits.
-
-    Returns
-    -------
-    ErasureResult
-        What was done.
-
-    Raises
-    ------
-    BadInput
-        If nobody is named, or the journals of the run were discarded.
     """
     ids = [_complete_id(run, one) for one in examples]
     new = ErasureRequest.erasing(owners, ids, run.owners_key(), requested_by)
@@ -117,24 +78,7 @@ def erase_owners(
 def readmit_owners(
     run: RunFolder, owners: Sequence[str], *, requested_by: str, wait_s: float = 60.0
 ) -> int:
-    """Readmit persons who were erased and consent again; their old examples stay erased.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
-    owners : sequence of str
-        Names of the persons.
-    requested_by : str
-        Who requests it; "" takes the account of this process.
-    wait_s : float
-        Maximum time to wait for a run that is under way, in seconds.
-
-    Returns
-    -------
-    int
-        Number of these persons who were erased; others are admitted anyway.
-    """
+    """Readmit persons who were erased and consent again; their old examples stay erased."""
     new = ErasureRequest.readmitting(owners, run.owners_key(), requested_by)
     known = _erased_before(run)
     _apply(run, new, wait_s, lambda _: None)
@@ -169,22 +113,7 @@ def carry_out(
     progress: Callable[[str], None] = lambda _: None,
     own: Mapping[Path, ErasureRequest] | None = None,
 ) -> dict[Path, Path | None]:
-    """Carry out the requests in the queue of a finished run that is locked.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
-    progress : callable, optional
-        Takes a line about each file that is deleted because it contains the persons.
-    own : mapping of Path to ErasureRequest, optional
-        Requests that the caller has just put into the queue.
-
-    Returns
-    -------
-    dict of Path to Path or None
-        Certificate by file of the request; None for a readmission.
-    """
+    """Carry out the requests in the queue of a finished run that is locked."""
     requests = {path: request for path, request in (own or {}).items() if path.exists()}
     requests |= find_queued(run, known=requests)
     made: dict[Path, Path | None] = {}
@@ -219,19 +148,7 @@ def _is_exported(file: Path) -> bool:
 
 
 def forget_person(run: RunFolder) -> Forgotten | None:
-    """Erase the person of whom a finished run that is locked has learned the most examples.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
-
-    Returns
-    -------
-    Forgotten or None
-        Digests of the model that forgot the person, and of training without the person; None if
-        nothing was learned.
-    """
+    """Erase the person of whom a finished run that is locked has learned the most examples."""
     note = run.path / FORGETTING  # a run that is killed and resumed erases nobody else
     if note.exists():
         new, never_saw = _read_note(note)

@@ -59,27 +59,7 @@ _KNOWN = {"", ".key", ".html", ".json", ".jsonl", ".toml"}  # files without exam
 
 @dataclass(frozen=True, slots=True)
 class RequestStatus:
-    """A request of erasure and its answers.
-
-    Parameters
-    ----------
-    name : str
-        Name of the request.
-    persons, examples, answered : int
-        Number of persons, of deleted examples, and of workers that have answered.
-    outstanding : list of str
-        Workers that have not answered.
-    published : bool
-        Whether a version that was delivered contains the erasure.
-    requested_s : float
-        Time of the request, in seconds of the server's clock.
-    requested_by : str
-        Who requested it.
-    kind : str
-        "erase", "readmit", or "queued" for a run that has not applied it yet.
-    heard_s : dict of str to float or None
-        When each worker that has not answered was heard last, on the server's clock.
-    """
+    """A request of erasure and its answers."""
 
     name: str
     persons: int
@@ -94,20 +74,7 @@ class RequestStatus:
 
 
 def list_erasures(run: RunFolder, request: str = "") -> list[RequestStatus]:
-    """Return the requests of erasure of a run, in their order; those in the queue are last.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
-    request : str
-        Name of one request; "" returns all.
-
-    Returns
-    -------
-    list of RequestStatus
-        The requests.
-    """
+    """Return the requests of erasure of a run, in their order; those in the queue are last."""
     with LedgerReader.open(run.ledger) as reader:
         heard_s = {one.row.name: one.row.heard_s for one in reader.workers()}
         found = []
@@ -139,29 +106,7 @@ def list_erasures(run: RunFolder, request: str = "") -> list[RequestStatus]:
 def certify(
     run: RunFolder, request: str, requested_by: str = "", commitments: Sequence[str] = ()
 ) -> Path:
-    """Write a certificate of the present state of a request.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run of the request.
-    request : str
-        Name of the request.
-    requested_by : str
-        Who requested the erasure; "" takes who is on record.
-    commitments : sequence of str
-        Commitments to persons of the request.
-
-    Returns
-    -------
-    Path
-        The certificate.
-
-    Raises
-    ------
-    BadInput
-        If there is no such request, or it readmits persons.
-    """
+    """Write a certificate of the present state of a request."""
     found = list_erasures(run, request) if request else []
     if not found or found[0].kind == "readmit":
         problem = "readmits persons" if found else "does not exist"

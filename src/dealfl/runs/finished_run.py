@@ -33,33 +33,14 @@ _MAX_STEPS = 1_000
 
 
 def keep_journals(run: RunFolder, journals: Mapping[str, Journal]) -> None:
-    """Write the journals of all workers, so that persons can be erased later.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
-    journals : mapping of str to Journal
-        Journals by worker.
-    """
+    """Write the journals of all workers, so that persons can be erased later."""
     make_folder(run.path / WORKERS)
     for name, journal in journals.items():
         journal.write_copy(run.path / WORKERS / f"{name}.db")
 
 
 def find_journals(run: RunFolder) -> dict[str, Path]:
-    """Return the journals of a finished run, by worker.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
-
-    Returns
-    -------
-    dict of str to Path
-        Files by worker.
-    """
+    """Return the journals of a finished run, by worker."""
     return {file.stem: file for file in sorted((run.path / WORKERS).glob("*.db"))}
 
 
@@ -144,17 +125,7 @@ def open_finished(run: RunFolder, key: bytes) -> Iterator[FinishedRun]:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a worker holds of a person.
-
-    Parameters
-    ----------
-    worker : str
-        Name of the worker.
-    learned, waiting, grace : int
-        Number of examples that are learned, that wait, and that were evicted and not deleted yet.
-    ids : list of str
-        Ids of the examples, with which single ones can be erased.
-    """
+    """What a worker holds of a person."""
 
     worker: str
     learned: int
@@ -164,20 +135,7 @@ class Holding:
 
 
 def find_holdings(run: RunFolder, owner: str) -> list[Holding]:
-    """Return what each worker of a finished run holds of a person.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
-    owner : str
-        Name of the person.
-
-    Returns
-    -------
-    list of Holding
-        One entry per worker that holds an example.
-    """
+    """Return what each worker of a finished run holds of a person."""
     key, found = run.owners_key(), []
     hashed = resolve_owner(key, owner)
     for name, path in find_journals(run).items():
@@ -197,17 +155,7 @@ def find_holdings(run: RunFolder, owner: str) -> list[Holding]:
 
 @dataclass(frozen=True, slots=True)
 class HeldOwner:
-    """A person of whom a run holds examples.
-
-    Parameters
-    ----------
-    owner : str
-        Name of the person; "#" and the keyed hash if the data that name the person are gone.
-    examples : int
-        Number of examples, learned or not.
-    workers : list of str
-        Workers that hold them.
-    """
+    """A person of whom a run holds examples."""
 
     owner: str
     examples: int
@@ -215,18 +163,7 @@ class HeldOwner:
 
 
 def list_owners(run: RunFolder) -> list[HeldOwner]:
-    """Return all persons of whom a finished run holds examples.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
-
-    Returns
-    -------
-    list of HeldOwner
-        The persons, by name.
-    """
+    """Return all persons of whom a finished run holds examples."""
     held: dict[bytes, dict[str, int]] = {}
     for name, path in find_journals(run).items():
         with closing(Journal(path)) as journal:
@@ -256,20 +193,7 @@ def read_names(run: RunFolder) -> dict[bytes, str]:
 
 
 def retrain(run: RunFolder, without: str = "") -> str:
-    """Return the digest of training on all examples that the workers of a finished run hold.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
-    without : str
-        Name of a person whose examples are left out.
-
-    Returns
-    -------
-    str
-        Digest of the statistics, including those of a model that the run started from.
-    """
+    """Return the digest of training on all examples that the workers of a finished run hold."""
     document, files = run.document(), require_journals(run)
     assert document is not None, "a run with journals has a job"
     left_out = resolve_owner(run.owners_key(), without) if without else b""

@@ -30,35 +30,14 @@ _WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, "report.html", "log.jsonl", OWNERS_KE
 
 
 class RunFolder:
-    """The files of one run.
-
-    Parameters
-    ----------
-    path : Path
-        The folder.
-    ledger_name : str, default "ledger.db"
-        File name of the ledger; a single ledger can have any name.
-    """
+    """The files of one run."""
 
     def __init__(self, path: Path, ledger_name: str = LEDGER) -> None:
         self.path, self.ledger = path, path / ledger_name
 
     @classmethod
     def at(cls, path: str | Path = "", *, starting: bool = False) -> RunFolder:
-        """Find an existing run, or raise BadInput.
-
-        Parameters
-        ----------
-        path : str or Path
-            Run folder or ledger file; "" means the latest run in runs/.
-        starting : bool
-            Whether to accept a run that has no ledger yet.
-
-        Returns
-        -------
-        RunFolder
-            The run.
-        """
+        """Find an existing run, or raise BadInput."""
         place = Path(path) if path else _find_latest(Path(RUNS), starting)
         run = cls(place) if place.is_dir() else cls(place.parent, place.name)
         if run.ledger.is_file() or (starting and place.is_dir() and run.job is not None):
@@ -70,20 +49,7 @@ class RunFolder:
 
     @classmethod
     def for_job(cls, name: str, *, latest: bool = False) -> RunFolder:
-        """Return the folder in runs/ for the next run of a job; a finished run keeps its folder.
-
-        Parameters
-        ----------
-        name : str
-            Name of the job.
-        latest : bool, default False
-            Whether to return the latest folder of the job, even if its run is finished.
-
-        Returns
-        -------
-        RunFolder
-            runs/NAME, runs/NAME-2, …
-        """
+        """Return the folder in runs/ for the next run of a job; a finished run keeps its folder."""
         run = cls(Path(RUNS) / name)
         for number in count(2):
             following = cls(Path(RUNS) / f"{name}-{number}")
@@ -120,15 +86,7 @@ class RunFolder:
         return not self.resumable and any((self.path / one).exists() for one in (RESULT, LEDGER))
 
     def prepare(self, job_text: str, data: Mapping[str, str] | None = None) -> None:
-        """Create the folder, delete the files of an earlier run, and write the job.
-
-        Parameters
-        ----------
-        job_text : str
-            TOML text of the job.
-        data : mapping of str to str, optional
-            Data in memory, by name of the file: a copy from which the run can be resumed.
-        """
+        """Create the folder, delete the files of an earlier run, and write the job."""
         with self._writing():
             self.discard()
             replace_file(self.path / JOB, job_text.encode())
@@ -190,13 +148,7 @@ class RunFolder:
                 self.path.rmdir()  # if nothing was written
 
     def open_server(self, document: Document) -> None:
-        """Create the folder of a server, or refuse one that belongs to another job.
-
-        Parameters
-        ----------
-        document : Document
-            The job file.
-        """
+        """Create the folder of a server, or refuse one that belongs to another job."""
         if (known := self.document()) is None:
             self.prepare(toml_document(document.tables))
         elif known.tables != document.tables:
@@ -222,65 +174,28 @@ class RunFolder:
             raise BadBytes(f"{path} is damaged ({error}); run again with --restart") from error
 
     def save_outcomes(self, outcomes: dict[str, Outcome]) -> None:
-        """Write the outcomes of finished schemes, and delete their saved states.
-
-        Parameters
-        ----------
-        outcomes : dict of str to Outcome
-            Outcomes by scheme.
-        """
+        """Write the outcomes of finished schemes, and delete their saved states."""
         replace_file(self.path / _OUTCOMES, msgspec.msgpack.encode(outcomes))
         for scheme in outcomes:
             (self.path / f"{_STATE}-{scheme}").unlink(missing_ok=True)
 
     def state(self, scheme: str) -> RunState | None:
-        """Return the saved state of a scheme.
-
-        Parameters
-        ----------
-        scheme : str
-            Name of the scheme.
-
-        Returns
-        -------
-        RunState or None
-            The state, if there is one.
-        """
+        """Return the saved state of a scheme."""
         file = self.path / f"{_STATE}-{scheme}"
         return RunState.read(file) if file.exists() else None
 
     def save_state(self, scheme: str, state: RunState) -> None:
-        """Write the state of a scheme, atomically.
-
-        Parameters
-        ----------
-        scheme : str
-            Name of the scheme.
-        state : RunState
-            State of its run.
-        """
+        """Write the state of a scheme, atomically."""
         state.write(self.path / f"{_STATE}-{scheme}")
 
     def save_ledger(self, ledger: Ledger) -> None:
-        """Replace the ledger by a copy, and delete the write-ahead log of the old one.
-
-        Parameters
-        ----------
-        ledger : Ledger
-            The new one.
-        """
+        """Replace the ledger by a copy, and delete the write-ahead log of the old one."""
         for name in _LEDGER_LOGS:
             (self.path / name).unlink(missing_ok=True)
         ledger.write_copy(self.path / LEDGER)
 
     def save_progress(self, progress: RunProgress) -> None:
-        """Write the progress of the run, unless that fails.
-
-        Parameters
-        ----------
-        progress
-            What to write.
-        """
+        """Write the progress of the run, unless that fails."""
         with suppress(DealError):
             replace_file(self.path / _PROGRESS, msgspec.json.encode(progress))
 

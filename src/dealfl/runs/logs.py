@@ -40,11 +40,6 @@ _MAX_LENGTH = 200
 class JsonLines(logging.Formatter):
     """Formats a log record as one line of JSON.
 
-    Parameters
-    ----------
-    fmt, datefmt, style, validate, defaults
-        As in `logging.Formatter`; ignored.
-
     Examples
     --------
     >>> record = logging.LogRecord("dealfl", logging.INFO, "", 0, "a\\nb", (), None)
@@ -53,18 +48,7 @@ class JsonLines(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line of JSON.
-
-        Parameters
-        ----------
-        record : LogRecord
-            Record to format.
-
-        Returns
-        -------
-        str
-            JSON without line breaks.
-        """
+        """Return one line of JSON."""
         moment = datetime.fromtimestamp(record.created, UTC)
         line: dict[str, Any] = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -122,27 +106,7 @@ def log(
     level: str = "info",
     **figures: float,
 ) -> None:
-    """Log an event.
-
-    Parameters
-    ----------
-    event : str
-        Fixed text without data.
-    job : str, optional
-        Name of the job.
-    scheme : str, optional
-        Name of the scheme; a job can be run with several.
-    round : int, optional
-        Number of the round.
-    worker : str, optional
-        Name of the worker.
-    reason : str, optional
-        Reason of the event.
-    level : {"debug", "info", "warning", "error"}, default "info"
-        Level of the event.
-    **figures : float
-        Numbers by name.
-    """
+    """Log an event."""
     extra: dict[str, object] = {"deal_job": job, "deal_scheme": scheme, "deal_round": round}
     extra |= {"deal_worker": worker, "deal_reason": reason, "deal_figures": figures}
     LOG.log(logging.getLevelName(level.upper()), event, extra=extra)
@@ -158,27 +122,6 @@ def configure_logs(
     """Send the logs of this package to a rotating file, or to standard error.
 
     A second call replaces the earlier configuration.
-
-    Parameters
-    ----------
-    path : Path, optional
-        Log file; by default standard error.
-    level : {"debug", "info", "warning", "error"}, default "info"
-        Lowest level to write.
-    largest_bytes : int, default 10,000,000
-        Size at which the file is rotated, in bytes.
-    kept : int, default 5
-        Number of old files to keep.
-
-    Returns
-    -------
-    logging.Handler
-        The new handler.
-
-    Raises
-    ------
-    BadInput
-        If the level is unknown or the file cannot be written.
     """
     if level not in LEVELS:
         raise BadInput(f"log level is {level!r}; known: {', '.join(LEVELS)}")
@@ -195,23 +138,7 @@ def configure_logs(
 
 @contextmanager
 def log_to(path: Path) -> Iterator[None]:
-    """Send the logs of this package to a file while a block runs.
-
-    Parameters
-    ----------
-    path
-        The file; it rotates.
-
-    Yields
-    ------
-    None
-        The logs go to the file until the block ends.
-
-    Raises
-    ------
-    BadInput
-        If the file cannot be written.
-    """
+    """Send the logs of this package to a file while a block runs."""
     handler = configure_logs(path)
     try:
         yield

@@ -37,21 +37,7 @@ class About(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A trained learner, with its job if that is known.
-
-    Parameters
-    ----------
-    learner : Learner
-        Trained learner.
-    origin : str
-        Path of the file or ledger.
-    about : About
-        Round and version.
-    document : Document, optional
-        Parsed job file.
-    job_text : str, default ""
-        TOML text of the job.
-    """
+    """A trained learner, with its job if that is known."""
 
     learner: Learner
     origin: str
@@ -79,29 +65,7 @@ class Model:
 
 
 def open_model(path: str | Path, job: str | Path | None = None) -> Model:
-    """Open the model of a saved learner, a run folder or a ledger.
-
-    Parameters
-    ----------
-    path : str or Path
-        Saved model, run folder or ledger.
-    job : str or Path, optional
-        Job file, if the model does not contain its job.
-
-    Returns
-    -------
-    Model
-        The model.
-
-    Raises
-    ------
-    BadInput
-        If there is no model at the path.
-    BadBytes
-        If the file is damaged.
-    Incompatible
-        If the job does not belong to the model.
-    """
+    """Open the model of a saved learner, a run folder or a ledger."""
     place = Path(path)
     given = None if job is None else Document.read(job)
     text = "" if job is None else Path(job).read_text(encoding="utf-8")
@@ -204,27 +168,7 @@ def model_arrays(model: Model) -> Arrays:
 
 
 def save_arrays(model: Model, out: Path, *, force: bool = False) -> list[str]:
-    """Write the arrays of a model to an .npz file, atomically.
-
-    Parameters
-    ----------
-    model : Model
-        A model.
-    out : Path
-        File to write.
-    force : bool, default False
-        Whether to replace an existing file.
-
-    Returns
-    -------
-    list of str
-        Names of the arrays.
-
-    Raises
-    ------
-    BadInput
-        If the file exists and `force` is False, or its folder does not exist.
-    """
+    """Write the arrays of a model to an .npz file, atomically."""
     require_free(out, force=force)
     arrays, content = model_arrays(model), io.BytesIO()
     np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
@@ -237,20 +181,6 @@ def export_model(model: Model, out: Path, *, force: bool = False) -> None:
 
     The file holds the published form of the model: no examples, and of neighbours no bucket with
     fewer than `min_bucket` of them.
-
-    Parameters
-    ----------
-    model : Model
-        A model.
-    out : Path
-        File to write.
-    force : bool, default False
-        Whether to replace an existing file.
-
-    Raises
-    ------
-    BadInput
-        If the file exists and `force` is False, or its folder does not exist.
     """
     require_free(out, force=force)
     learner, about = _published(model.learner), model.about
@@ -275,20 +205,7 @@ def _published(learner: Learner) -> Learner:
 
 
 def require_free(out: Path, *, force: bool) -> None:
-    """Check that a file can be written.
-
-    Parameters
-    ----------
-    out : Path
-        File to write.
-    force : bool
-        Whether an existing file can be replaced.
-
-    Raises
-    ------
-    BadInput
-        If the file exists and `force` is False, or its folder does not exist.
-    """
+    """Check that a file can be written."""
     if not out.parent.is_dir():
         raise BadInput(f"{out}: the folder {out.parent} does not exist; create it first")
     if out.is_dir():

@@ -43,25 +43,7 @@ class Recommended:
 
 
 def predict(model: Model, path: Path) -> Iterator[Predicted]:
-    """Yield a prediction for each row of a file in the format of the model's job.
-
-    Parameters
-    ----------
-    model : Model
-        A model of rows, with its job if that is known.
-    path : Path
-        A table, or a LIBSVM file with or without labels.
-
-    Yields
-    ------
-    Predicted
-        One for each row, in the order of the file.
-
-    Raises
-    ------
-    BadInput
-        If the file does not have the columns of the model, or has no rows.
-    """
+    """Yield a prediction for each row of a file in the format of the model's job."""
     source, transform = _find_source(model, path)
     learner = model.learner
     assert isinstance(learner, RowLearner)
@@ -102,31 +84,7 @@ def _find_source(model: Model, path: Path) -> tuple[Source, Callable[[Any], Any]
 def recommend(
     model: Model, path: Path, top: int
 ) -> tuple[list[Recommended], list[Quarantined], int]:
-    """Recommend items to each owner in a file of histories.
-
-    Parameters
-    ----------
-    model : Model
-        A model of histories, with its job if that is known.
-    path : Path
-        A table of owners and items.
-    top : int
-        Maximum number of items per owner.
-
-    Returns
-    -------
-    found : list of Recommended
-        Items by owner, best first.
-    bad : list of Quarantined
-        Rows that are not valid.
-    rows : int
-        Number of rows in the file.
-
-    Raises
-    ------
-    BadInput
-        If the model does not recommend items, or the file does not have the columns.
-    """
+    """Recommend items to each owner in a file of histories."""
     if not isinstance(model.learner, HistoryLearner):
         raise BadInput(f"{model.learner.name} does not recommend items; --top is for histories")
     source = _find_ratings(model, model.learner.n_items)
@@ -159,25 +117,7 @@ def _find_ratings(model: Model, n_items: int) -> RatingsSource:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The quality of a model on a file.
-
-    Parameters
-    ----------
-    metric : str
-        Name of the score: accuracy, R² or hit rate at 10.
-    value : float
-        The score; 1.0 is perfect.
-    tested : int
-        Number of tested examples: rows, or histories.
-    quarantined : int
-        Number of rows that are not valid.
-    quarantined_by_column : dict of str to int
-        Number of such rows by column.
-    first_quarantined : str
-        Line, column and reason of the first such row.
-    notes : tuple of str
-        Other skipped data, and the reasons.
-    """
+    """The quality of a model on a file."""
 
     metric: str
     value: float
@@ -193,26 +133,7 @@ class Score:
 
 
 def score(model: Model, path: Path) -> Score:
-    """Return the quality of a model on a labelled file in the format of its job.
-
-    Parameters
-    ----------
-    model : Model
-        A model, with its job if that is known.
-    path : Path
-        A table with the columns of the job and its target; without a job, the features in order
-        and the target in the last column; or a LIBSVM file; or ratings.
-
-    Returns
-    -------
-    Score
-        Accuracy for classes, R² for numbers, the hit rate at 10 for histories.
-
-    Raises
-    ------
-    BadInput
-        If the file lacks a column, or no row is valid.
-    """
+    """Return the quality of a model on a labelled file in the format of its job."""
     if isinstance(model.learner, HistoryLearner):
         return _score_histories(model, path)
     source, transform = _find_source(model, path)

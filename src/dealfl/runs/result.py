@@ -19,21 +19,7 @@ _CONFIDENT = 1.96  # standard errors of a difference
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """The scheme that a run executes, and its rounds.
-
-    Parameters
-    ----------
-    scheme : str
-        Name of the scheme.
-    place, of : int
-        Position of the scheme, counted from 1, and number of schemes.
-    rounds, of_rounds : int
-        Closed rounds of the scheme, and rounds that the job requests; 0 while it reads the data.
-    updated_s : float
-        Time of the last report, in seconds since 1970.
-    stopped : bool, default False
-        Whether the run was stopped.
-    """
+    """The scheme that a run executes, and its rounds."""
 
     scheme: str
     place: int
@@ -48,33 +34,13 @@ class Watcher(Protocol):
     """Receives the progress of a run, for display."""
 
     def start_scheme(self, scheme: str, place: int, of: int) -> None:
-        """Start a scheme.
-
-        Parameters
-        ----------
-        scheme : str
-            Name of the scheme.
-        place, of : int
-            Position of the scheme, counted from 1, and number of schemes.
-        """
+        """Start a scheme."""
 
     def show_progress(self, progress: Progress) -> None:
-        """Show the progress of the scheme.
-
-        Parameters
-        ----------
-        progress : Progress
-            Current progress.
-        """
+        """Show the progress of the scheme."""
 
     def finish_scheme(self, outcome: Outcome) -> None:
-        """Show the outcome of the scheme.
-
-        Parameters
-        ----------
-        outcome : Outcome
-            Outcome of the scheme.
-        """
+        """Show the outcome of the scheme."""
 
 
 class NotedProgress(Watcher):
@@ -125,27 +91,6 @@ class Comparison:
     None if the other value is 0. If both used the same selector, their wake-ups and examples differ
     by chance: energies for computing are then compared per learned example, and nothing is said of
     whole devices and time.
-
-    Parameters
-    ----------
-    scheme : str
-        Name of the other scheme.
-    quality_points : float or None
-        Difference of the quality, in hundredths; positive if the job's scheme is better.
-    noise_points : float
-        Difference that the size of the test set explains, with a confidence of 95 %.
-    operating_saved : float or None
-        Saving of the energy that is proportional to the operations.
-    compute_saved : float or None
-        Saving of the energy of computing, with per-call overhead.
-    whole_saved : float or None
-        Saving of the energy of whole devices.
-    time_saved : float or None
-        Saving of virtual time.
-    levers_j : dict of str to float
-        Where the difference in energy of whole devices comes from, in joules: "fewer bursts",
-        "smaller downloads", "less work" and "slower clock"; they add up to it. Empty if both used
-        the same selector.
     """
 
     scheme: str
@@ -169,21 +114,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """The person who was erased at the end of a run.
-
-    Parameters
-    ----------
-    person : str
-        Name of the person; it is printed, and written nowhere.
-    examples : int
-        Number of deleted examples.
-    digest : str
-        Digest of the model that forgot the person.
-    never_saw_digest : str
-        Digest of training on the examples of all others, computed before the erasure.
-    certificate : str
-        File of the certificate.
-    """
+    """The person who was erased at the end of a run."""
 
     person: str
     examples: int
@@ -199,23 +130,7 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcomes of all schemes.
-
-    Parameters
-    ----------
-    job : str
-        Name of the job.
-    outcomes : tuple of Outcome
-        Outcomes; the scheme of the job is first.
-    settings : str, default ""
-        TOML text of the job.
-    started_from : str, default ""
-        Path of the model that the server started with.
-    central : float, optional
-        Quality of one computer that learns all examples and forgets none.
-    forgotten : Forgotten, optional
-        The person who was erased at the end.
-    """
+    """The outcomes of all schemes."""
 
     job: str
     outcomes: tuple[Outcome, ...]
@@ -236,18 +151,7 @@ class Result:
         return forgot and all(outcome.exact for outcome in self.outcomes)
 
     def against(self, scheme: str) -> Comparison | None:
-        """Return the comparison with another scheme.
-
-        Parameters
-        ----------
-        scheme : str
-            Name of the other scheme.
-
-        Returns
-        -------
-        Comparison or None
-            The comparison; None if that scheme was not run.
-        """
+        """Return the comparison with another scheme."""
         return next((one for one in self.comparisons() if one.scheme == scheme), None)
 
     def comparisons(self) -> list[Comparison]:

@@ -47,13 +47,7 @@ _OWN, *_BASELINES = COMPARED
 
 
 def default_job() -> str:
-    """Return the TOML text of the default job, in which 30 phones learn handwritten digits.
-
-    Returns
-    -------
-    str
-        TOML text.
-    """
+    """Return the TOML text of the default job, in which 30 phones learn handwritten digits."""
     return resources.files("dealfl.runs").joinpath("digits.toml").read_text("utf-8")
 
 
@@ -62,13 +56,7 @@ class Interrupted(DealError):
 
 
 class NoFolder(RunFolder):
-    """The twin of a folder for a run that leaves no files and cannot be resumed.
-
-    Parameters
-    ----------
-    text : str
-        TOML text of the job.
-    """
+    """The twin of a folder for a run that leaves no files and cannot be resumed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(Path())
@@ -106,23 +94,6 @@ class Run:
     """Runs the schemes of a job, and saves its state regularly.
 
     A run that is stopped and resumed has the same result as a run without a stop.
-
-    Parameters
-    ----------
-    fleet : FleetSpec
-        Workers with their data, and the job.
-    folder : RunFolder
-        Folder of the run.
-    compare : bool, default True
-        Whether to run the other schemes after that of the job.
-    start_from : Path, optional
-        Saved model or run folder whose model the server starts with.
-    keep_data : bool, default True
-        Whether to keep the journals of the workers, from which persons can be erased later.
-    processes : int, default 1
-        Number of schemes that run at the same time, each in a process.
-    clock : callable, default time.monotonic
-        Returns the time in seconds; it decides when the state is saved.
     """
 
     def __init__(
@@ -148,25 +119,7 @@ class Run:
         self._stopped = True
 
     def run(self, watcher: Watcher, *, forget_one: bool = False) -> Result:
-        """Run all schemes that are not finished.
-
-        Parameters
-        ----------
-        watcher : Watcher
-            Receives the progress.
-        forget_one : bool, default False
-            Whether one person is erased at the end, to compare with training without the person.
-
-        Returns
-        -------
-        Result
-            Outcomes of all schemes.
-
-        Raises
-        ------
-        Interrupted
-            If `stop` was called; the state is saved.
-        """
+        """Run all schemes that are not finished."""
         noted = NotedProgress(watcher, self._folder.save_progress)
         try:
             result = self._run_schemes(noted)
@@ -209,20 +162,7 @@ class Run:
         return Result(own.job.name, outcomes, text, base, central)
 
     def save(self, result: Result, write_page: Callable[[Result, Path], None] | None) -> Path:
-        """Write the result and the report, and delete the saved state.
-
-        Parameters
-        ----------
-        result : Result
-            Result of `run`.
-        write_page : callable or None
-            Function of a result and a path that writes the HTML report; None for no report.
-
-        Returns
-        -------
-        Path
-            The report, or result.json without a report.
-        """
+        """Write the result and the report, and delete the saved state."""
         assert not isinstance(self._folder, NoFolder), "without a folder nothing can be written"
         if self._keep_data and carry_out(self._folder):
             self.statistics = None  # the ledger has newer ones

@@ -29,18 +29,7 @@ _POLL_S = 0.5
 
 
 def answers_about(run: RunFolder) -> dict[str, Callable[..., object]]:
-    """Return what the server of a run answers to its operators.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
-
-    Returns
-    -------
-    dict of str to callable
-        Function by verb.
-    """
+    """Return what the server of a run answers to its operators."""
     return {
         "status": lambda: read_status(run).as_dict(),
         "workers": lambda: [dataclasses.asdict(one) for one in read_workers(run)],
@@ -73,13 +62,7 @@ def _saved_model(run: RunFolder) -> str:
 
 
 class RunningServer:
-    """A running server, as an operator reaches it.
-
-    Parameters
-    ----------
-    path : Path
-        Credentials of the operator, from `dealfl broker enrol NAME --operator`.
-    """
+    """A running server, as an operator reaches it."""
 
     def __init__(self, path: Path) -> None:
         from dealfl.network import read_credentials
@@ -103,49 +86,16 @@ class RunningServer:
         return workers
 
     def worker_rounds(self, worker: str) -> list[dict[str, Any]]:
-        """Return the rounds of a worker.
-
-        Parameters
-        ----------
-        worker : str
-            Name of the worker.
-
-        Returns
-        -------
-        list of dict
-            One for each selection.
-        """
+        """Return the rounds of a worker."""
         rounds: list[dict[str, Any]] = self._ask("rounds", list[dict[str, Any]], worker=worker)
         return rounds
 
     def remove(self, worker: str) -> str:
-        """Remove a lost worker from the model, and return the new digest.
-
-        Parameters
-        ----------
-        worker : str
-            Name of the worker.
-
-        Returns
-        -------
-        str
-            Digest of the statistics without the worker.
-        """
+        """Remove a lost worker from the model, and return the new digest."""
         return str(self._ask("remove", dict[str, str], worker=worker)["digest"])
 
     def erasures(self, request: str = "") -> list[RequestStatus]:
-        """Return requests of erasure.
-
-        Parameters
-        ----------
-        request : str
-            Name of one request; "" returns all.
-
-        Returns
-        -------
-        list of RequestStatus
-            The requests, in their order.
-        """
+        """Return requests of erasure."""
         found: list[RequestStatus] = self._ask("erasures", list[RequestStatus], request=request)
         return found
 
@@ -153,29 +103,7 @@ class RunningServer:
         self, owners: Sequence[str], requested_by: str, folder: Path, wait_s: float = 60.0,
         progress: Callable[[str], None] = lambda _: None, examples: Sequence[str] = (),
     ) -> ErasureResult:  # fmt: skip
-        """Erase persons or examples from the running federation, and fetch a certificate.
-
-        Parameters
-        ----------
-        owners : sequence of str
-            Names of the persons.
-        requested_by : str
-            Who requests it.
-        folder : Path
-            Folder for the certificate and the key that verifies it.
-        wait_s : float
-            Maximum time to wait for all workers, in seconds. A certificate that is issued before
-            is not final.
-        progress : callable
-            Receives a line when more workers have answered.
-        examples : sequence of str
-            Whole ids of single examples.
-
-        Returns
-        -------
-        ErasureResult
-            What was done until now.
-        """
+        """Erase persons or examples from the running federation, and fetch a certificate."""
         key = bytes.fromhex(self._credentials.owners_key)
         new = ErasureRequest.erasing(owners, examples, key, requested_by)
         self._request(new)
@@ -193,15 +121,7 @@ class RunningServer:
         return ErasureResult(verify_certificate(path, Evidence())[0], path, new.salts, 0)
 
     def readmit(self, owners: Sequence[str], requested_by: str) -> None:
-        """Readmit persons who consent again; workers apply it when they are reached.
-
-        Parameters
-        ----------
-        owners : sequence of str
-            Names of the persons.
-        requested_by : str
-            Who requests it.
-        """
+        """Readmit persons who consent again; workers apply it when they are reached."""
         key = bytes.fromhex(self._credentials.owners_key)
         self._request(ErasureRequest.readmitting(owners, key, requested_by))
 
@@ -215,24 +135,7 @@ class RunningServer:
     def certify(
         self, request: str, requested_by: str, folder: Path, commitments: Sequence[str] = ()
     ) -> Path:
-        """Fetch a certificate of the present state of a request.
-
-        Parameters
-        ----------
-        request : str
-            Name of the request.
-        requested_by : str
-            Who requested the erasure.
-        folder : Path
-            Folder for the certificate and the key that verifies it.
-        commitments : sequence of str
-            Commitments to persons of the request.
-
-        Returns
-        -------
-        Path
-            The certificate.
-        """
+        """Fetch a certificate of the present state of a request."""
         answer = self._ask(
             "certify", dict[str, str],
             request=request, requested_by=requested_by, commitments=list(commitments),
@@ -243,11 +146,5 @@ class RunningServer:
         return replace_file(folder / f"{name}.json", answer["certificate"])
 
     def save_model(self, path: Path) -> None:
-        """Write the model of the server to a file.
-
-        Parameters
-        ----------
-        path : Path
-            The file.
-        """
+        """Write the model of the server to a file."""
         replace_file(path, base64.b64decode(self._ask("model", str)))

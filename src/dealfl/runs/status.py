@@ -22,17 +22,7 @@ _STATES = ("awake", "training", "asleep", "removed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStart:
-    """The status of a run that has not saved its ledger yet.
-
-    Parameters
-    ----------
-    ledger, job : str
-        Path of the ledger, and name of the job.
-    progress : RunProgress or None
-        The scheme that runs, and its rounds; None if no scheme runs.
-    state : str, default "starting"
-        "starting", "running", "stopped", "finished", or "" if the ledger does not belong to a run.
-    """
+    """The status of a run that has not saved its ledger yet."""
 
     ledger: str
     job: str
@@ -48,57 +38,7 @@ class RunStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus(RunStart):
-    """The status of a run; times are in seconds of the server's clock, real or virtual.
-
-    Parameters
-    ----------
-    ledger, job, progress, state
-        As in `RunStart`.
-    now_s : float
-        Current time.
-    rounds_closed, rounds_planned : int
-        Number of closed rounds, and of rounds that the job requests; None if unknown.
-    rounds_by_reason, last_reason : dict of str to int, str
-        Closed rounds by the reason of closing, and the reason of the last one.
-    round_s, last_round_s : float
-        Total duration of all rounds, and of the last one.
-    open_round : OpenRound or None
-        The open round.
-    converged : bool
-        Whether the model has converged.
-    workers, flagged : dict of str to int, int
-        Number of workers by state, and number of flagged workers.
-    next_call_s : float or None
-        Time at which the next of the sleeping workers calls at the latest.
-    updates_counted, updates_waiting : int
-        Updates in the model, and updates recorded and not counted yet.
-    examples_learned, examples_evicted : int
-        Examples that workers learned and evicted.
-    version, version_round : int
-        Last published version, and its round.
-    published_digest, round_digest : str
-        Digest of the last version, and of the model after the last closed round.
-    statistics_digest : str
-        Digest of the statistics in the ledger; differs from `published_digest` after a removal,
-        or while late updates are not published.
-    erasures, erasures_pending : int
-        Requested erasures, and those not in a published version yet.
-    energy_j, energy_source : float, str
-        Energy that workers reported for trainings, in joules; "measured", "modelled" or
-        "not stated".
-    replies, mean_reward : int, float or None
-        Number of replies, and mean reward per reply.
-    unmet_guarantees : str
-        Fairness guarantees that cannot be met, or "".
-    updates_per_s, examples_per_s : float or None
-        Rates over the duration of all rounds.
-    ended : str
-        Why the job's own scheme ended; "" while it runs.
-    whole_energy_j : float or None
-        Energy of whole devices in it, with all messages, in joules; None while it runs.
-    round_durations_s : tuple of float
-        Duration of each closed round.
-    """
+    """The status of a run; times are in seconds of the server's clock, real or virtual."""
 
     now_s: float
     rounds_closed: int
@@ -149,35 +89,13 @@ class _Endings(msgspec.Struct):
 
 
 def read_start(run: RunFolder) -> RunStart:
-    """Read the status of a run that has not saved its ledger yet.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
-
-    Returns
-    -------
-    RunStart
-        The status.
-    """
+    """Read the status of a run that has not saved its ledger yet."""
     name = str(run.tables().get("job", {}).get("name", ""))
     return RunStart(ledger=str(run.ledger), job=name, progress=run.progress())
 
 
 def read_status(run: RunFolder) -> RunStatus:
-    """Read the status of a run.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run; its server can be running.
-
-    Returns
-    -------
-    RunStatus
-        The status.
-    """
+    """Read the status of a run."""
     with LedgerReader.open(run.ledger) as ledger:
         return _describe(run, ledger)
 
@@ -321,28 +239,7 @@ class Served:
 
 
 def serve_metrics(run: RunFolder, port: int = 0, host: str = "127.0.0.1") -> Served:
-    """Serve the metrics of a run over HTTP, in the background.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run.
-    port : int, default 0
-        Port; 0 selects a free port.
-    host : str, default "127.0.0.1"
-        Address to listen on.
-
-    Returns
-    -------
-    Served
-        The running server, with its `address` and `close`.
-
-    Raises
-    ------
-    DealError
-        If prometheus-client is not installed, the ledger cannot be read, or the port is not
-        available.
-    """
+    """Serve the metrics of a run over HTTP, in the background."""
     try:
         from prometheus_client import CollectorRegistry, start_http_server
     except ImportError:

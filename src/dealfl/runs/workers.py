@@ -39,37 +39,7 @@ _WALL_CLOCK_FROM_S = 1e9  # smaller times are of a virtual clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """The status of a worker in the ledger.
-
-    Parameters
-    ----------
-    name, device : str
-        Name of the worker, and kind of its device.
-    state : {"awake", "training", "asleep", "removed"}
-        State.
-    battery : float
-        Battery level, as a fraction.
-    charging, fits : bool
-        Whether the battery is charging, and whether the worker's schema fits the job.
-    incarnation : int
-        Number of times that the worker started from an empty journal.
-    updates_counted, updates_waiting : int
-        Updates counted in the model, and updates recorded and not counted yet.
-    examples_waiting, examples_held : int
-        Examples not learned yet, and examples held.
-    last_heard_s : float or None
-        Time of the last message, in seconds; None if the worker was removed.
-    call_by_s : float or None
-        Time until which the server has sent the worker to sleep, in seconds; None if it has not.
-    flag : str
-        Reason of a flag, or "".
-    selected, replied : int
-        Number of rounds for which it was selected, and of its replies.
-    mean_reward : float or None
-        Mean reward per selection.
-    energy_j : float
-        Reported energy, in joules.
-    """
+    """The status of a worker in the ledger."""
 
     name: str
     state: str
@@ -92,37 +62,13 @@ class WorkerStatus:
 
 
 def read_workers(run: RunFolder) -> list[WorkerStatus]:
-    """Read the status of all workers.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run; its server can be running.
-
-    Returns
-    -------
-    list of WorkerStatus
-        Workers, sorted by name.
-    """
+    """Read the status of all workers."""
     with LedgerReader.open(run.ledger) as ledger:
         return describe_workers(ledger, run.tables(), find_now_s(ledger))
 
 
 def read_worker_rounds(run: RunFolder, worker: str) -> list[dict[str, Any]]:
-    """Read the rounds for which a worker was selected.
-
-    Parameters
-    ----------
-    run : RunFolder
-        The run; its server can be running.
-    worker : str
-        Name of the worker.
-
-    Returns
-    -------
-    list of dict
-        One entry for each round, for JSON.
-    """
+    """Read the rounds for which a worker was selected."""
     with LedgerReader.open(run.ledger) as ledger:
         rounds = [dataclasses.asdict(selection) for selection in ledger.selections(worker)]
     return [{key: value for key, value in one.items() if key != "worker"} for one in rounds]
@@ -171,21 +117,7 @@ def _describe(figures: WorkerFigures, state: str) -> WorkerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The effect of a removal.
-
-    Parameters
-    ----------
-    worker : str
-        Name of the worker.
-    updates : int
-        Number of its updates that were removed from the model.
-    digest_before, digest_after : str
-        Digests of the model.
-    incarnation : int
-        Incarnation with which the worker can return.
-    version : int
-        Last published version, which still contains the updates; 0 if there is none.
-    """
+    """The effect of a removal."""
 
     worker: str
     updates: int
@@ -212,27 +144,7 @@ def _selector(document: Document | None) -> Selector:
 
 
 def remove_worker(run: RunFolder, worker: str) -> Removal:
-    """Remove all updates of a worker from the model, in one transaction.
-
-    Parameters
-    ----------
-    run : RunFolder
-        Run whose server is not running.
-    worker : str
-        Name of the worker.
-
-    Returns
-    -------
-    Removal
-        Number of updates and digests.
-
-    Raises
-    ------
-    UnknownName
-        If there is no worker of that name.
-    BadInput
-        If the ledger has no model, or a server uses it.
-    """
+    """Remove all updates of a worker from the model, in one transaction."""
     with LedgerReader.open(run.ledger) as reader:
         open_round, now_s, version = reader.open_round(), find_now_s(reader), reader.last_version()
     require_unused(run.ledger)  # a running server would write its model back
@@ -263,23 +175,7 @@ def _maker(run: RunFolder, total: Statistics) -> Callable[[], Learner]:
 
 
 def rebuild_model(run: RunFolder) -> str:
-    """Compute the model of a run again from the sum of each worker.
-
-    Parameters
-    ----------
-    run : RunFolder
-        Run whose server is not running.
-
-    Returns
-    -------
-    str
-        Digest of the model.
-
-    Raises
-    ------
-    BadInput
-        If the ledger has no model, or a server uses it.
-    """
+    """Compute the model of a run again from the sum of each worker."""
     require_unused(run.ledger)
     with closing(Ledger(run.ledger)) as ledger:
         total = ledger.reader.total()

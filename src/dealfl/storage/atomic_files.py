@@ -29,29 +29,7 @@ _DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def replace_file(
     path: str | Path, content: bytes | str | Iterable[bytes], mode: int = 0o600
 ) -> Path:
-    """Replace the content of a file atomically and durably.
-
-    Parameters
-    ----------
-    path : str or Path
-        File to create or replace.
-    content : bytes, str or iterable of bytes
-        New content; text is encoded as UTF-8.
-    mode : int, default 0o600
-        Permissions of the file, reduced by the umask. By default only the owner can use it.
-
-    Returns
-    -------
-    Path
-        The path of the file.
-
-    Raises
-    ------
-    BadInput
-        If the path cannot be written.
-    WriteFailed
-        If the disk is full or fails.
-    """
+    """Replace the content of a file atomically and durably."""
     target = Path(path)
     try:
         handle, draft = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
@@ -73,25 +51,7 @@ def replace_file(
 
 
 def lock_file(path: Path, what: str) -> Callable[[], None]:
-    """Lock a file until the lock is released or the process ends, even by kill −9.
-
-    Parameters
-    ----------
-    path : Path
-        File to create; it contains the id of the process that holds the lock.
-    what : str
-        Name of the locked thing, for the error.
-
-    Returns
-    -------
-    callable
-        Function without arguments that releases the lock.
-
-    Raises
-    ------
-    BadInput
-        If another process holds the lock, or the file cannot be written.
-    """
+    """Lock a file until the lock is released or the process ends, even by kill −9."""
     holder = ""
     for _ in range(_LOCK_TRIES):
         try:
@@ -122,13 +82,7 @@ def _unlock(descriptor: int, path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its missing parents; only their owner can use them.
-
-    Parameters
-    ----------
-    path : Path
-        The folder; one that exists does not change.
-    """
+    """Create a folder and its missing parents; only their owner can use them."""
     for folder in (*reversed(path.parents), path):
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -136,13 +90,7 @@ def make_folder(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Create an empty file, or change an existing one, so that only its owner can use it.
-
-    Parameters
-    ----------
-    path : Path
-        The file. Logs that SQLite leaves beside a database are changed, too.
-    """
+    """Create an empty file, or change an existing one, so that only its owner can use it."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
         with suppress(FileNotFoundError, PermissionError):  # the owner may be another user
@@ -151,13 +99,7 @@ def make_private(path: Path) -> None:
 
 
 def synchronize(path: Path) -> None:
-    """Wait until a file or folder is on disk (fsync).
-
-    Parameters
-    ----------
-    path : Path
-        An existing file or folder.
-    """
+    """Wait until a file or folder is on disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -172,36 +114,12 @@ def _parts(content: bytes | str | Iterable[bytes]) -> Iterable[bytes]:
 
 
 def is_disk_failure(error: OSError) -> bool:
-    """Return whether a write failed because the disk is full or fails.
-
-    Parameters
-    ----------
-    error : OSError
-        Error of the write.
-
-    Returns
-    -------
-    bool
-        False if the path is the cause.
-    """
+    """Return whether a write failed because the disk is full or fails."""
     return error.errno in _DISK_FAILURES
 
 
 def refused_write(path: Path, error: OSError) -> DealError:
-    """Return the error to raise for a file that cannot be written.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    error : OSError
-        Error of the write.
-
-    Returns
-    -------
-    DealError
-        `WriteFailed` if the disk is full or fails, otherwise `BadInput`.
-    """
+    """Return the error to raise for a file that cannot be written."""
     problem = f"{path} cannot be written: {error.strerror}"
     if is_disk_failure(error):
         return WriteFailed(f"{problem}; free disk space, then try again")

@@ -21,50 +21,20 @@ _DISK_FAILURES = (
 
 
 def find_write_failure(path: str | Path, error: BaseException) -> WriteFailed | None:
-    """Return the error to raise if a disk is full or fails; None if the cause is another.
-
-    Parameters
-    ----------
-    path : str or Path
-        File of the database.
-    error : BaseException
-        Error of SQLite.
-
-    Returns
-    -------
-    WriteFailed or None
-        The error to raise.
-    """
+    """Return the error to raise if a disk is full or fails; None if the cause is another."""
     if getattr(error, "sqlite_errorcode", None) not in _DISK_FAILURES:
         return None
     return WriteFailed(f"{path} cannot be written: {error}; free disk space, then try again")
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """Open a file for reading while other processes write it.
-
-    Parameters
-    ----------
-    path : Path
-        An existing SQLite file.
-
-    Returns
-    -------
-    sqlite3.Connection
-        A connection that refuses all changes.
-    """
+    """Open a file for reading while other processes write it."""
     address = f"file:{quote(str(path.absolute()))}?mode=ro"
     return sqlite3.connect(address, uri=True, isolation_level=None, timeout=_READ_TIMEOUT_S)
 
 
 def require_unused(path: Path) -> None:
-    """Raise an error if another process has a database open; leave no log file behind.
-
-    Parameters
-    ----------
-    path : Path
-        An existing SQLite file; `BadBytes` is raised if it is none or damaged.
-    """
+    """Raise an error if another process has a database open; leave no log file behind."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None, timeout=0.0)) as db:
             # leaving WAL mode succeeds only without other connections

@@ -26,18 +26,6 @@ class Database(Transactions):
     A subclass sets `kind` and `remedy`, which appear in error messages, `migrations`, whose element
     n upgrades version n to n + 1 by SQL or by a function of the database, `own_table`, a table that
     no other kind of file has, and `finish_copy`, what `write_copy` does to a copy.
-
-    Parameters
-    ----------
-    path : str or Path
-        File to open or create. The default is a database in memory.
-    connect : callable
-        Replacement for `sqlite3.connect`, used by tests.
-
-    Raises
-    ------
-    BadInput
-        If the file is damaged, no database, or has a newer schema version.
     """
 
     kind: ClassVar[str]
@@ -124,18 +112,7 @@ class Database(Transactions):
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Undo the changes of a `with` block that fails; the transaction around it can continue.
-
-        Yields
-        ------
-        None
-            Control to the block.
-
-        Raises
-        ------
-        WriteFailed, BadBytes
-            If the disk or the file is the cause.
-        """
+        """Undo the changes of a `with` block that fails; the transaction around it can continue."""
         self._db.execute("SAVEPOINT block")
         try:
             yield
@@ -153,18 +130,7 @@ class Database(Transactions):
 
     @classmethod
     def recognizes(cls, path: Path) -> bool:
-        """Return whether a file exists and is a database of this kind; do not change it.
-
-        Parameters
-        ----------
-        path : Path
-            File to inspect.
-
-        Returns
-        -------
-        bool
-            Whether it has the tables of this kind.
-        """
+        """Return whether a file exists and is a database of this kind; do not change it."""
         query = "SELECT 1 FROM sqlite_master WHERE name = ?"
         try:
             with closing(open_read_only(path)) as db:
@@ -176,25 +142,7 @@ class Database(Transactions):
 
     @classmethod
     def back_up(cls, path: Path, to: Path) -> int:
-        """Write a consistent copy of a file while others use it, in the newest schema version.
-
-        Parameters
-        ----------
-        path : Path
-            File to copy; it does not change.
-        to : Path
-            File to create.
-
-        Returns
-        -------
-        int
-            Schema version of the copy.
-
-        Raises
-        ------
-        BadInput
-            If the new file exists or cannot be written, or the file cannot be copied.
-        """
+        """Write a consistent copy of a file while others use it, in the newest schema version."""
         if to.exists():
             raise BadInput(f"{to} exists; choose another name or remove it first")
         with _replacing(to) as part:
@@ -209,18 +157,7 @@ class Database(Transactions):
         return version
 
     def write_copy(self, path: Path) -> None:
-        """Replace a file by a compacted copy of this database, atomically.
-
-        Parameters
-        ----------
-        path : Path
-            File to create or replace; its log, if it has one, must be gone.
-
-        Raises
-        ------
-        BadInput, WriteFailed
-            If the file cannot be written.
-        """
+        """Replace a file by a compacted copy of this database, atomically."""
         with _replacing(path) as part:
             self._db.execute("VACUUM INTO ?", (str(part),))
             with closing(sqlite3.connect(part)) as copy, copy:
@@ -234,13 +171,7 @@ class Database(Transactions):
         return self._db.serialize()
 
     def replace_content(self, content: bytes) -> None:
-        """Replace a database in memory by the bytes that `content` returned.
-
-        Parameters
-        ----------
-        content : bytes
-            Bytes of a database file; others raise `BadBytes`.
-        """
+        """Replace a database in memory by the bytes that `content` returned."""
         try:
             self._forget_cached()
             self._db.deserialize(content)

@@ -40,20 +40,7 @@ class Transactions:
     _seen = -1  # what SQLite counts as changes of other connections
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
-        """Run one statement.
-
-        Parameters
-        ----------
-        sql : str
-            The statement.
-        values : sequence
-            Values of its parameters.
-
-        Returns
-        -------
-        sqlite3.Cursor
-            Its rows.
-        """
+        """Run one statement."""
         return self._db.execute(sql, values)
 
     # -- what is kept in memory ------------------------------------------------------------------
@@ -62,16 +49,6 @@ class Transactions:
         """Return what a function reads from the file, and keep it in memory.
 
         It is read again after `drop`, a transaction that failed, and a change by another process.
-
-        Parameters
-        ----------
-        name, read
-            Name under which it is kept, and the function.
-
-        Returns
-        -------
-        object
-            The result of the function.
         """
         if not self._db.in_transaction:
             self._follow_others()
@@ -81,13 +58,7 @@ class Transactions:
         return kept
 
     def drop(self, name: str) -> None:
-        """Read something again when it is needed; it has changed.
-
-        Parameters
-        ----------
-        name : str
-            Name under which it is kept.
-        """
+        """Read something again when it is needed; it has changed."""
         self._kept.pop(name, None)
 
     def _follow_others(self) -> None:
@@ -116,18 +87,7 @@ class Transactions:
 
     @contextmanager
     def transaction(self, term: int | None = None) -> Iterator[None]:
-        """Commit all changes inside a `with` block together, or roll all of them back.
-
-        Parameters
-        ----------
-        term : int or None
-            Term of the writer, from `claim`; `Fenced` is raised after a later claim.
-
-        Yields
-        ------
-        None
-            Control to the block.
-        """
+        """Commit all changes inside a `with` block together, or roll all of them back."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             self._follow_others()
@@ -151,13 +111,7 @@ class Transactions:
     # -- deleted bytes --------------------------------------------------------------------------
 
     def note_deletion(self, *, compact: bool = False) -> None:
-        """Remove the bytes that this transaction deletes from all files after its commit.
-
-        Parameters
-        ----------
-        compact : bool
-            Whether to compact the file as soon as possible; otherwise within a day.
-        """
+        """Remove the bytes that this transaction deletes from all files after its commit."""
         self._logged = self._freed = True
         if compact or "compact" not in self._compaction:
             self._db.execute(
@@ -171,11 +125,6 @@ class Transactions:
         A compaction rewrites the file, so that a large one must wait: on average a megabyte is
         rewritten in a second. A database in memory is compacted when its content is read, or if
         it is large and mostly free.
-
-        Parameters
-        ----------
-        now_s : float
-            Current time in seconds. Without a request, a file is compacted once in 24 hours.
         """
         if self.path == ":memory:":
             freed, self._freed = self._freed, False
@@ -227,11 +176,6 @@ class Transactions:
 
         A power failure within the block may return the file to an earlier state, but to no half
         transaction.
-
-        Yields
-        ------
-        None
-            Control to the block.
         """
         self._cleans = False
         self._db.execute("PRAGMA synchronous = NORMAL")
@@ -243,13 +187,7 @@ class Transactions:
             self.compact()
 
     def checkpoint(self) -> bool:
-        """Empty the write-ahead log, so that deleted bytes are not in it.
-
-        Returns
-        -------
-        bool
-            Whether the log is empty. While others read, it is not: the next transaction retries.
-        """
+        """Empty the write-ahead log, so that deleted bytes are not in it."""
         with self._without_waiting():
             try:
                 busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
@@ -259,13 +197,7 @@ class Transactions:
         return not busy
 
     def compact(self) -> bool:
-        """Remove all bytes of deleted rows from the file, and from its log as soon as possible.
-
-        Returns
-        -------
-        bool
-            Whether the file was rewritten; False if it is in use or the disk is full.
-        """
+        """Remove all bytes of deleted rows from the file, and from its log as soon as possible."""
         with self._without_waiting():
             try:
                 self._db.execute("VACUUM")

@@ -98,17 +98,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """The best possible policy.
-
-    Parameters
-    ----------
-    reward : float
-        Its reward per round.
-    fractions : array of float
-        Share of the rounds in which it chooses each worker.
-    exact : bool
-        Whether all sets of awake workers were considered, or a sample of them.
-    """
+    """The best possible policy."""
 
     reward: float
     fractions: Floats
@@ -116,23 +106,7 @@ class Optimum:
 
 
 def find_optima(setting: Laboratory) -> list[Optimum]:
-    """Return the optimum of each phase of the mean rewards.
-
-    Parameters
-    ----------
-    setting : Laboratory
-        The setting.
-
-    Returns
-    -------
-    list of Optimum
-        One optimum per phase.
-
-    Raises
-    ------
-    BadInput
-        If the fairness guarantees cannot be met.
-    """
+    """Return the optimum of each phase of the mean rewards."""
     sets, chances, exact = _who_wakes(setting)
     count = setting.plan.per_round
     return [

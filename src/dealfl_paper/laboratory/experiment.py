@@ -110,19 +110,7 @@ _PLAYERS: dict[str, type[_Queued] | type[_Uniform]] = {
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The results of one policy. Rows are seeds, columns are reported rounds or workers.
-
-    Parameters
-    ----------
-    policy : Policy
-        The policy.
-    regret : array of float
-        Mean regret per round up to each reported round.
-    fractions : array of float
-        Share of the rounds in which each worker was chosen.
-    shortfall : array of float
-        Largest shortfall of a worker's share below its guarantee, per seed.
-    """
+    """The results of one policy. Rows are seeds, columns are reported rounds or workers."""
 
     policy: Policy
     regret: Floats
@@ -134,20 +122,7 @@ class Course:
         return Estimate.of(self.regret[:, -1].tolist())
 
     def within(self, setting: Laboratory, points: NDArray[np.int64]) -> bool | None:
-        """Return whether the regret is below the theoretical bound.
-
-        Parameters
-        ----------
-        setting : Laboratory
-            The setting.
-        points : array of int
-            Reported rounds.
-
-        Returns
-        -------
-        bool or None
-            None if there is no bound for this policy and setting.
-        """
+        """Return whether the regret is below the theoretical bound."""
         stated = self.policy.kind in ("fair_ucb", "thompson") and math.isfinite(self.policy.eta)
         if not stated or not isinstance(setting.drift, Steady):
             return None
@@ -161,19 +136,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The results of a setting.
-
-    Parameters
-    ----------
-    setting, seeds : Laboratory, int
-        The setting, and the number of seeds.
-    points : array of int
-        Reported rounds.
-    optimum : Optimum
-        The best possible policy.
-    courses : tuple of Course
-        Results by policy.
-    """
+    """The results of a setting."""
 
     setting: Laboratory
     seeds: int
@@ -184,20 +147,6 @@ class Result:
 
 def compute_bound(setting: Laboratory, eta: float, rounds: Floats) -> Floats:
     """Return the theoretical bound of the regret per round: cost of the queues plus learning.
-
-    Parameters
-    ----------
-    setting : Laboratory
-        The setting.
-    eta : float
-        Weight of rewards against fairness.
-    rounds : array of float
-        Numbers of rounds.
-
-    Returns
-    -------
-    array of float
-        Bound after each number of rounds.
 
     References
     ----------
@@ -217,27 +166,7 @@ def run_laboratory(
     seeds: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
-    """Run every policy of a setting.
-
-    Parameters
-    ----------
-    setting : Laboratory
-        The setting.
-    seeds : int or None
-        Number of seeds; None uses that of the setting.
-    progress : callable or None
-        Function that takes the round and the number of rounds.
-
-    Returns
-    -------
-    Result
-        The results of all policies.
-
-    Raises
-    ------
-    BadInput
-        If the fairness guarantees cannot be met.
-    """
+    """Run every policy of a setting."""
     seeds = seeds or setting.plan.seeds
     best = find_optima(setting)
     games = [_Game(setting, policy, seeds) for policy in setting.policies]

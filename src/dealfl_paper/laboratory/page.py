@@ -18,22 +18,7 @@ Trace = dict[str, Any]
 
 
 def write_selection_page(result: Result, table: str, path: Path) -> None:
-    """Write the HTML report of a selection laboratory, atomically.
-
-    Parameters
-    ----------
-    result : Result
-        Result of the laboratory.
-    table : str
-        Text table to include.
-    path : Path
-        HTML file to write or replace.
-
-    Raises
-    ------
-    DealError
-        If plotly is not installed.
-    """
+    """Write the HTML report of a selection laboratory, atomically."""
     name = result.setting.plan.name
     body = (
         f"<h1>{for_html(name)}</h1>\n{plot_section(_regret(result))}"

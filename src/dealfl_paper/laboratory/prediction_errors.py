@@ -30,19 +30,7 @@ _UNCHANGED = 0.02
 
 @dataclass(frozen=True, slots=True)
 class WrongChoices:
-    """Round times with wrong choices, relative to those of a job without prediction errors.
-
-    Parameters
-    ----------
-    prediction_error : float or None
-        Standard deviation of the logarithm of a predicted time; None if times are learned.
-    ends_with : str
-        Replies that end a round: "majority" or "all".
-    wrong_picks : float
-        Share of wrong choices.
-    mean, median, percentile_95 : float
-        Ratios of the round times.
-    """
+    """Round times with wrong choices, relative to those of a job without prediction errors."""
 
     prediction_error: float | None
     ends_with: str
@@ -67,27 +55,6 @@ def measure_wrong_choices(
     """Measure the cost of wrong choices: one choice per job for each error, and learned choices.
 
     Learned choices are measured after the same number of rounds of learning.
-
-    Parameters
-    ----------
-    errors : tuple of float
-        Standard deviations of the logarithm of a predicted time.
-    jobs : int
-        Number of jobs.
-    rounds : int
-        Number of rounds per job.
-    seed : int
-        Seed of all random numbers.
-
-    Returns
-    -------
-    list of WrongChoices
-        Two per error and two for learned choices, by what ends a round.
-
-    Raises
-    ------
-    BadInput
-        If `jobs` or `rounds` is below 1.
     """
     if jobs < 1 or rounds < 1:
         raise BadInput(f"jobs is {jobs} and rounds is {rounds}; both must be whole numbers ≥ 1")
@@ -103,18 +70,7 @@ def measure_wrong_choices(
 
 
 def judge_wrong_choices(found: list[WrongChoices]) -> str:
-    """Return whether wrong choices affect only the 95th percentile.
-
-    Parameters
-    ----------
-    found : list of WrongChoices
-        Result of `measure_wrong_choices`.
-
-    Returns
-    -------
-    str
-        A sentence.
-    """
+    """Return whether wrong choices affect only the 95th percentile."""
     hurt = [one for one in found if one.percentile_95 > 1 + _UNCHANGED]
     if not hurt:
         return "no measurable effect: the 95th percentile is within 2 % in all cases"

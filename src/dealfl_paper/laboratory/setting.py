@@ -119,27 +119,7 @@ class Policy(Struct, frozen=True):
 
 
 class Laboratory(Struct, frozen=True, eq=False):
-    """A setting of the laboratory, with array values for all workers.
-
-    Parameters
-    ----------
-    plan : Plan
-        Numbers of rounds, seeds and selected workers.
-    reward : array of float
-        Mean reward of each worker.
-    awake : array of float
-        Probability that each worker is awake.
-    fairness : array of float
-        Guaranteed share of rounds of each worker.
-    weight : array of float
-        Weight of each worker's rewards.
-    policies : tuple of Policy
-        Policies to compare.
-    availability : Independent, Markov or DayNight
-        Model of availability.
-    drift : Steady or Batteries
-        Change of the mean rewards over time.
-    """
+    """A setting of the laboratory, with array values for all workers."""
 
     plan: Plan
     reward: Floats
@@ -170,35 +150,13 @@ SECTIONS: dict[str, Sequence[type[Struct]]] = {
 
 
 def preset_names() -> list[str]:
-    """Return the names of the settings that are part of the package.
-
-    Returns
-    -------
-    list of str
-        Names, sorted.
-    """
+    """Return the names of the settings that are part of the package."""
     folder = resources.files("dealfl_paper.laboratory") / "presets"
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir())
 
 
 def read_setting(name: str) -> Document:
-    """Read a preset or a file.
-
-    Parameters
-    ----------
-    name : str
-        Name of a preset, or path of a TOML file.
-
-    Returns
-    -------
-    Document
-        The document, for `read_laboratory`.
-
-    Raises
-    ------
-    BadInput
-        If there is no such preset, or the file cannot be read.
-    """
+    """Read a preset or a file."""
     if name not in preset_names():
         if not name.endswith(".toml"):
             known = ", ".join(preset_names())
@@ -209,23 +167,7 @@ def read_setting(name: str) -> Document:
 
 
 def read_laboratory(document: Document) -> Laboratory:
-    """Return the setting that a document describes.
-
-    Parameters
-    ----------
-    document : Document
-        A parsed TOML file.
-
-    Returns
-    -------
-    Laboratory
-        The setting.
-
-    Raises
-    ------
-    BadInput
-        If a key is invalid; the message names line, key and remedy.
-    """
+    """Return the setting that a document describes."""
     for key in document.tables:
         if key not in SECTIONS:
             raise document.error(key, f"no section {key!r}; {nearest(key, SECTIONS)}")

@@ -15,21 +15,7 @@ _NAMED = 5  # workers named in a message
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A worker that can be woken.
-
-    Parameters
-    ----------
-    name : str
-        Name of the worker.
-    weight : float
-        Value of waking it, ≥ 0; usually its number of waiting examples.
-    elapsed_s : float or None
-        Expected time of its training in seconds; None if unknown.
-    energy_j : float or None
-        Expected energy of its training in joules; None if unknown.
-    overdue : bool
-        Whether its examples have waited for the maximum time.
-    """
+    """A worker that can be woken."""
 
     name: str
     weight: float = 1.0
@@ -40,17 +26,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class OverPromise:
-    """Workers whose fairness guarantees together exceed what they can get.
-
-    Parameters
-    ----------
-    workers : tuple of str
-        Names of the workers.
-    promised : float
-        Sum of their guarantees, in selections per round.
-    possible : float
-        Maximum that they can get, in selections per round.
-    """
+    """Workers whose fairness guarantees together exceed what they can get."""
 
     workers: tuple[str, ...]
     promised: float
@@ -73,13 +49,7 @@ class Promising(Protocol):
     """A selector that guarantees workers a share of the rounds."""
 
     def over_promised(self) -> OverPromise | None:
-        """Return the workers whose guarantees cannot be met.
-
-        Returns
-        -------
-        OverPromise or None
-            The set with the largest excess; None if all guarantees can be met.
-        """
+        """Return the workers whose guarantees cannot be met."""
 
 
 class Selector(Protocol):
@@ -96,59 +66,18 @@ class Selector(Protocol):
         """Return the workers to wake; the same history gives the same result.
 
         If the result is empty, the round does not take place and its number is used again.
-
-        Parameters
-        ----------
-        round_number : int
-            Number of the round: 1, 2, 3, …
-        candidates : sequence of Candidate
-            Workers that can be woken, each once.
-        count : int
-            Maximum number of workers to return.
-
-        Returns
-        -------
-        list of str
-            Names of different candidates.
         """
 
     def record_reward(self, round_number: int, worker: str, reward: float) -> None:  # noqa: ARG002
-        """Record the reward of a selected worker.
-
-        Parameters
-        ----------
-        round_number : int
-            Round in which it was selected.
-        worker : str
-            Name of the worker.
-        reward : float
-            Reward in [0, 1].
-        """
+        """Record the reward of a selected worker."""
         return
 
     def find_least_weight(self, worker: str) -> float:  # noqa: ARG002
-        """Return the weight below which a worker would not be selected; 0 if there is no price.
-
-        Parameters
-        ----------
-        worker : str
-            Name of the worker.
-
-        Returns
-        -------
-        float
-            The weight.
-        """
+        """Return the weight below which a worker would not be selected; 0 if there is no price."""
         return 0.0
 
     def remove(self, worker: str) -> None:  # noqa: ARG002
-        """Forget a worker. If it returns, it is a new worker.
-
-        Parameters
-        ----------
-        worker : str
-            Name of the worker.
-        """
+        """Forget a worker. If it returns, it is a new worker."""
         return
 
     def changes(self) -> Mapping[str, bytes]:
@@ -156,22 +85,11 @@ class Selector(Protocol):
 
         The server stores them before it sends the messages of a call. A state in several parts
         makes this cheap for many workers.
-
-        Returns
-        -------
-        mapping of str to bytes
-            Parts by name; empty bytes delete a part.
         """
         return {}
 
     def restore(self, parts: Mapping[str, bytes]) -> None:  # noqa: ARG002
-        """Resume from a stored state.
-
-        Parameters
-        ----------
-        parts : mapping of str to bytes
-            The last content of each part. An empty mapping resets the selector.
-        """
+        """Resume from a stored state."""
         return
 
 

@@ -39,25 +39,56 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "BadBytes", "BadInput", "DatasetMissing", "DealError", "Fleet", "Impossible", "Incompatible",
-    "Interrupted", "NaiveBayes", "Neighbors", "NotLearned", "OutOfBounds", "PersonalizedPageRank",
-    "Result", "Statistics", "Tikhonov", "TikhonovClassifier", "UnknownName", "__version__",
-    "compare", "load", "run", "sweep",
-]  # fmt: skip
+    "BadBytes",
+    "BadInput",
+    "DatasetMissing",
+    "DealError",
+    "Fleet",
+    "Impossible",
+    "Incompatible",
+    "Interrupted",
+    "NaiveBayes",
+    "Neighbors",
+    "NotLearned",
+    "OutOfBounds",
+    "PersonalizedPageRank",
+    "Result",
+    "Statistics",
+    "Tikhonov",
+    "TikhonovClassifier",
+    "UnknownName",
+    "__version__",
+    "compare",
+    "load",
+    "run",
+    "sweep",
+]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "dealfl.api": ("Fleet", "Interrupted", "Result", "compare", "run", "sweep"),
     "dealfl.errors": (
-        "BadBytes", "BadInput", "DatasetMissing", "DealError", "Impossible", "Incompatible",
-        "NotLearned", "OutOfBounds", "UnknownName",
+        "BadBytes",
+        "BadInput",
+        "DatasetMissing",
+        "DealError",
+        "Impossible",
+        "Incompatible",
+        "NotLearned",
+        "OutOfBounds",
+        "UnknownName",
     ),
     "dealfl.learners": (
-        "NaiveBayes", "Neighbors", "PersonalizedPageRank", "Statistics", "Tikhonov",
-        "TikhonovClassifier", "load",
+        "NaiveBayes",
+        "Neighbors",
+        "PersonalizedPageRank",
+        "Statistics",
+        "Tikhonov",
+        "TikhonovClassifier",
+        "load",
     ),
-}  # fmt: skip
+}
 
 
 if not TYPE_CHECKING:  # or any name would seem to exist

@@ -153,8 +153,13 @@ def _measure_choices(arguments: argparse.Namespace) -> int:
         say(json.dumps({"choices": rows, "verdict": judge_wrong_choices(found)}, indent=2))
         return 0
     head = [
-        "selected by", "round ends with", "wrong selections", "mean", "median", "95th percentile",
-    ]  # fmt: skip
+        "selected by",
+        "round ends with",
+        "wrong selections",
+        "mean",
+        "median",
+        "95th percentile",
+    ]
     table = format_table([head, *(_wrong_row(one) for one in found)], "  ")
     say(f"{table}\n\n{judge_wrong_choices(found)}")
     return 0

@@ -88,8 +88,9 @@ def frequency_plot(title: str, words: str, rows: Sequence[Row], key: str, unit: 
             clocks = list(own[0][key])
             heights = [median([row[key][mhz] for row in own]) for mhz in clocks]
             short = dataset.replace("yearpredictionmsd-like", "year*")
-            trace = line([int(mhz) for mhz in clocks], heights,
-                         f"{scheme_label(scheme)}, {short}", scheme)  # fmt: skip
+            trace = line(
+                [int(mhz) for mhz in clocks], heights, f"{scheme_label(scheme)}, {short}", scheme
+            )
             trace["line"]["dash"] = ("solid", "dash", "dot")[place]
             traces.append(trace)
     values = [height for trace in traces for height in trace["y"]]

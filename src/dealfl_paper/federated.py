@@ -17,9 +17,14 @@ from dealfl_paper.one_user import change_models
 from dealfl_paper.problems import count_examples
 
 __all__ = [
-    "STAYS", "Reached", "compare_systems", "play_fleet", "run_fleet", "run_panel",
+    "STAYS",
+    "Reached",
+    "compare_systems",
+    "play_fleet",
+    "run_fleet",
+    "run_panel",
     "summarize_outcome",
-]  # fmt: skip
+]
 
 STAYS = 3  # rounds for which a quality must stay
 _STREAMED: dict[str, object] = {  # a few phones receive many examples, most receive few
@@ -57,12 +62,19 @@ def run_panel(setting: Setting) -> Sequence[Row]:
 
 def compare_systems(setting: Setting) -> Sequence[Row]:
     """Run a fleet as DEAL and as traditional federated learning; split what is saved by lever."""
-    keys = {"job.rounds": setting["rounds"],
-            "data.rows": min(setting["rows"], count_examples(setting["dataset"]))}  # fmt: skip
+    keys = {
+        "job.rounds": setting["rounds"],
+        "data.rows": min(setting["rows"], count_examples(setting["dataset"])),
+    }
     fleet = _fleet(setting["dataset"], setting["learner"], setting["seed"], keys).simulated
     deal, other = (simulate(fleet.as_system(scheme)).energy for scheme in ("deal", "original"))
-    return [{"whole_j": deal.whole_j, "traditional_j": other.whole_j,
-             "levers_j": deal.split_saving(other)}]  # fmt: skip
+    return [
+        {
+            "whole_j": deal.whole_j,
+            "traditional_j": other.whole_j,
+            "levers_j": deal.split_saving(other),
+        }
+    ]
 
 
 def _fleet(dataset: str, learner: str, seed: int, keys: Mapping[str, object]) -> Fleet:

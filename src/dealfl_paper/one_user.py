@@ -150,8 +150,13 @@ def _measure(problem: Problem, trained: Learner, user: User, change: Change) -> 
         start_s = time.perf_counter()
         delta = model.learn(*change.learn)
         _finish(model)
-        return _cost(problem.learner, time.perf_counter() - start_s, model.last_work.operations,
-                     0, delta.to_bytes())  # fmt: skip
+        return _cost(
+            problem.learner,
+            time.perf_counter() - start_s,
+            model.last_work.operations,
+            0,
+            delta.to_bytes(),
+        )
     trained.forget(*user.whole)
     if user.before is not None:
         trained.learn(*user.before)

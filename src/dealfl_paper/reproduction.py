@@ -170,8 +170,9 @@ def _numbered(figure: Figure, quick: bool) -> list[tuple[int, Setting]]:
 
 def _done(figure: Figure, store: Store, quick: bool, skipped: dict[tuple[str, int], str]) -> Done:
     reasons = [why for (name, _), why in skipped.items() if name == figure.name]
-    settings = [one for place, one in _numbered(figure, quick)
-                if (figure.name, place) not in skipped]  # fmt: skip
+    settings = [
+        one for place, one in _numbered(figure, quick) if (figure.name, place) not in skipped
+    ]
     rows = [row for setting in settings for row in store.rows(figure.name, setting) or ()]
     elapsed_s = sum(store.elapsed_s(figure.name, setting) for setting in settings)
     return Done(figure, settings, rows, tuple(dict.fromkeys(reasons)), elapsed_s)

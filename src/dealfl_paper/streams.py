@@ -58,6 +58,12 @@ def play(stream: Stream, scheme: str, theta: str, every: int = 0) -> list[Row]:
         last = number == len(stream.batches)
         if last or (every and number % every == 0):
             score = float(model.score(*stream.test))
-            rows.append({"training": number, "quality": score, "held": len(held),
-                         "forgetness": forgotten / learned})  # fmt: skip
+            rows.append(
+                {
+                    "training": number,
+                    "quality": score,
+                    "held": len(held),
+                    "forgetness": forgotten / learned,
+                }
+            )
     return rows

@@ -9,6 +9,13 @@ from dealfl.api.running import compare, run, sweep, sweep_settings
 from dealfl.runs import Interrupted
 
 __all__ = [
-    "Fleet", "Interrupted", "Records", "Result", "compare", "propose", "run", "sweep",
+    "Fleet",
+    "Interrupted",
+    "Records",
+    "Result",
+    "compare",
+    "propose",
+    "run",
+    "sweep",
     "sweep_settings",
-]  # fmt: skip
+]

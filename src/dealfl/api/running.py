@@ -93,9 +93,13 @@ def run(
     folder = NoFolder(fleet.job_text()) if out is None else RunFolder(Path(out))
     base = None if start_from is None else Path(start_from)
     running = Run(
-        fleet.simulated, folder, compare=compare, start_from=base, keep_data=keep_data,
+        fleet.simulated,
+        folder,
+        compare=compare,
+        start_from=base,
+        keep_data=keep_data,
         processes=processes,
-    )  # fmt: skip
+    )
     if out is None:
         if resume or restart:
             raise BadInput("a run without a folder leaves nothing to resume; give out=")

@@ -308,9 +308,15 @@ def _two_models(
     name, measure = "two ridge models", "|cosine| to the nearest row"
     return [
         Point(name, size, _median(best), _median(floor), trials, measure),
-        Point("one erasure among others, ridge", size, _median(target),
-              _median(_likeness(public[:trials], guess)), trials, "|cosine| to her row"),
-    ]  # fmt: skip
+        Point(
+            "one erasure among others, ridge",
+            size,
+            _median(target),
+            _median(_likeness(public[:trials], guess)),
+            trials,
+            "|cosine| to her row",
+        ),
+    ]
 
 
 def _one_update(

@@ -11,16 +11,22 @@ from dealfl.pages import Plot, page, plot_section, table
 from dealfl.storage import replace_file
 
 _PLOTS = (
-    ("Two published versions: how much they expose of the erased persons",
-     ("two versions of similarities", "two ridge models"),
-     "persons erased between two versions"),
-    ("One erased person among others, by release_batch",
-     ("one erasure among others, similarities", "one erasure among others, ridge"),
-     "release_batch"),
-    ("One update: how much it exposes of one of its examples",
-     ("one update, ridge", "one update, similarities"),
-     "examples or histories in the update"),
-)  # fmt: skip
+    (
+        "Two published versions: how much they expose of the erased persons",
+        ("two versions of similarities", "two ridge models"),
+        "persons erased between two versions",
+    ),
+    (
+        "One erased person among others, by release_batch",
+        ("one erasure among others, similarities", "one erasure among others, ridge"),
+        "release_batch",
+    ),
+    (
+        "One update: how much it exposes of one of its examples",
+        ("one update, ridge", "one update, similarities"),
+        "examples or histories in the update",
+    ),
+)
 
 
 def write_audit(audit: Audit, path: Path) -> Path:
@@ -85,9 +91,14 @@ def _draw(points: list[Point]) -> list[Plot]:
                 (f"floor of {attack}", [point.floor for point in own], "dot"),
             ):
                 traces.append(
-                    {"x": [point.size for point in own], "y": values, "name": for_plotly(name),
-                     "mode": "lines+markers", "line": {"dash": dash}}
-                )  # fmt: skip
+                    {
+                        "x": [point.size for point in own],
+                        "y": values,
+                        "name": for_plotly(name),
+                        "mode": "lines+markers",
+                        "line": {"dash": dash},
+                    }
+                )
         layout = {
             "xaxis": {"title": {"text": axis}, "type": "log"},
             "yaxis": {"title": {"text": "quality"}, "range": [0, 1.05]},

@@ -45,12 +45,27 @@ from dealfl.storage import is_disk_failure
 __all__ = ["format_table", "main", "parser", "print_result", "read_values", "say"]
 
 _COMMANDS = (
-    run.add_parser, simulate.add_parser, job.add_parser, status.add_parser, workers.add_parser,
-    model.add_parser, backup.add_parser, status.add_metrics, serve.add_parser, broker.add_parser,
-    demo.add_parser, erase.add_parser, erase.add_erasures, erase.add_readmit, erase.add_show,
+    run.add_parser,
+    simulate.add_parser,
+    job.add_parser,
+    status.add_parser,
+    workers.add_parser,
+    model.add_parser,
+    backup.add_parser,
+    status.add_metrics,
+    serve.add_parser,
+    broker.add_parser,
+    demo.add_parser,
+    erase.add_parser,
+    erase.add_erasures,
+    erase.add_readmit,
+    erase.add_show,
     verify.add_parser,
-    audit.add_parser, reproduce.add_parser, datasets.add_parser, devices.add_parser,
-)  # fmt: skip
+    audit.add_parser,
+    reproduce.add_parser,
+    datasets.add_parser,
+    devices.add_parser,
+)
 
 _EPILOG = examples_in(__doc__)
 

@@ -31,13 +31,23 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         ),
         epilog=_EPILOG,
     )
-    parser.add_argument("run_folder", nargs="?", default="", metavar="RUN",
-                        help="run folder (default: the latest in runs/)")  # fmt: skip
-    parser.add_argument("--trials", type=int, default=100,
-                        help="trials per point of a curve (default: 100)")  # fmt: skip
+    parser.add_argument(
+        "run_folder",
+        nargs="?",
+        default="",
+        metavar="RUN",
+        help="run folder (default: the latest in runs/)",
+    )
+    parser.add_argument(
+        "--trials", type=int, default=100, help="trials per point of a curve (default: 100)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of all draws (default: 0)")
-    parser.add_argument("--page", type=Path, metavar="HTML",
-                        help="page to write (default: audit.html in the run folder)")  # fmt: skip
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="HTML",
+        help="page to write (default: audit.html in the run folder)",
+    )
     add_json(parser)
     parser.set_defaults(run=_audit)
 
@@ -55,10 +65,15 @@ def _audit(arguments: argparse.Namespace) -> int:
     if find_spec("plotly") is not None:
         shown = f"\nPage: {write_audit(audit, arguments.page or run.path / 'audit.html')}"
     findings = [("IN THIS RUN", "BEFORE", "AFTER", "EXPECTED", "HOLDS")] + [
-        (one.what, _show(one.before), _show(one.after), one.expected,
-         {True: "yes", False: "NO", None: ""}[one.holds])
+        (
+            one.what,
+            _show(one.before),
+            _show(one.after),
+            one.expected,
+            {True: "yes", False: "NO", None: ""}[one.holds],
+        )
         for one in audit.findings
-    ]  # fmt: skip
+    ]
     points = [("ATTACK", "MIXED", "QUALITY", "FLOOR", "MEASURE")] + [
         (one.attack, str(one.size), f"{one.quality:.3f}", f"{one.floor:.3f}", one.measure)
         for one in audit.points

@@ -56,9 +56,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     renew = actions.add_parser("renew", help="renew the certificates of broker and server")
     show = actions.add_parser("list", help="list the users")
     for action, run in (
-        (init, _init), (start, _start), (enrol, _enrol), (revoke, _revoke),
-        (renew, _renew), (show, _list),
-    ):  # fmt: skip
+        (init, _init),
+        (start, _start),
+        (enrol, _enrol),
+        (revoke, _revoke),
+        (renew, _renew),
+        (show, _list),
+    ):
         action.add_argument("folder", type=Path, help="folder of the broker")
         action.set_defaults(run=run)
     for action in (enrol, revoke):
@@ -161,6 +165,6 @@ def _list(arguments: argparse.Namespace) -> int:
             (name, "device" if workers == (name,) else "gateway", ", ".join(workers))
             for name, workers in settings.devices.items()
         ),
-    ]  # fmt: skip
+    ]
     plain = [{"name": name, "kind": kind, "workers": workers} for name, kind, workers in rows]
     return print_result(arguments, plain, format_table([("NAME", "KIND", "WORKERS"), *rows]))

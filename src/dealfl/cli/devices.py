@@ -215,10 +215,16 @@ def _list(arguments: argparse.Namespace) -> int:
     print_problems(PHONES.problems())
     header = ("NAME", "CORES", "CLOCK", "BATTERY", "CURRENTS", "MODEL")
     table = [
-        (row["name"], str(row["cores"]), f"{row['max_hz'] / 1e9:.2f} GHz",
-         f"{row['battery_mah']:.0f} mAh", row["quality"]["clusters[0].currents"], row["model"])
+        (
+            row["name"],
+            str(row["cores"]),
+            f"{row['max_hz'] / 1e9:.2f} GHz",
+            f"{row['battery_mah']:.0f} mAh",
+            row["quality"]["clusters[0].currents"],
+            row["model"],
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     return print_result(arguments, {"devices": rows}, format_table([header, *table]))
 
 

@@ -53,14 +53,22 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         epilog=_EPILOG,
     )
     parser.add_argument("owners", nargs="*", metavar="OWNER", help="name of a person")
-    parser.add_argument("--example", nargs="+", default=[], metavar="ID",
-                        help="erase single examples; show OWNER --ids lists ids")  # fmt: skip
+    parser.add_argument(
+        "--example",
+        nargs="+",
+        default=[],
+        metavar="ID",
+        help="erase single examples; show OWNER --ids lists ids",
+    )
     parser.add_argument("--file", type=Path, help="file with one name per line")
     _add_by(parser)
     parser.add_argument(
-        "--wait", type=float, default=60.0, metavar="SECONDS",
+        "--wait",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
         help="maximum time to wait for the workers of a running server (default: 60)",
-    )  # fmt: skip
+    )
     _add_run(parser)
     parser.set_defaults(run=_erase)
 
@@ -127,9 +135,13 @@ def _add_by(parser: argparse.ArgumentParser) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--run", "--server", dest="run_folder", default="", metavar="RUN",
+        "--run",
+        "--server",
+        dest="run_folder",
+        default="",
+        metavar="RUN",
         help="run folder, or credentials of an operator (default: the latest run in runs/)",
-    )  # fmt: skip
+    )
     add_json(parser)
 
 
@@ -143,13 +155,18 @@ def _erase(arguments: argparse.Namespace) -> int:
         )
     else:
         erased = erase_owners(
-            RunFolder.at(arguments.run_folder), owners, requested_by=arguments.by,
-            examples=arguments.example, wait_s=arguments.wait, progress=_report,
-        )  # fmt: skip
+            RunFolder.at(arguments.run_folder),
+            owners,
+            requested_by=arguments.by,
+            examples=arguments.example,
+            wait_s=arguments.wait,
+            progress=_report,
+        )
     plain = msgspec.to_builtins(erased.erasure) | {
-        "certificate": str(erased.certificate), "salts": erased.salts,
+        "certificate": str(erased.certificate),
+        "salts": erased.salts,
         "known_before": erased.known_before,
-    }  # fmt: skip
+    }
     print_result(arguments, plain, _describe(erased))
     return 0 if erased.erasure.final else 1
 
@@ -248,13 +265,28 @@ def _requests(arguments: argparse.Namespace) -> "list[RequestStatus]":
 def _list(arguments: argparse.Namespace) -> int:
     requests = _requests(arguments)
     header = (
-        "REQUEST", "KIND", "BY", "PERSONS", "EXAMPLES", "ANSWERED", "OUTSTANDING", "PUBLISHED",
-    )  # fmt: skip
+        "REQUEST",
+        "KIND",
+        "BY",
+        "PERSONS",
+        "EXAMPLES",
+        "ANSWERED",
+        "OUTSTANDING",
+        "PUBLISHED",
+    )
     rows = [
-        (one.name, one.kind, one.requested_by or "-", str(one.persons), str(one.examples),
-         str(one.answered), ", ".join(one.outstanding) or "-", "yes" if one.published else "no")
+        (
+            one.name,
+            one.kind,
+            one.requested_by or "-",
+            str(one.persons),
+            str(one.examples),
+            str(one.answered),
+            ", ".join(one.outstanding) or "-",
+            "yes" if one.published else "no",
+        )
         for one in requests
-    ]  # fmt: skip
+    ]
     return print_result(arguments, [asdict(one) for one in requests], format_table([header, *rows]))
 
 

@@ -36,9 +36,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--quick", action="store_true", help="run fewer and smaller settings")
     parser.add_argument(
-        "--out", default="runs/reproduce", metavar="FOLDER",
+        "--out",
+        default="runs/reproduce",
+        metavar="FOLDER",
         help="folder of page, results and rows (default: runs/reproduce)",
-    )  # fmt: skip
+    )
     parser.add_argument("--restart", action="store_true", help="discard stored rows first")
     add_processes(
         parser, "number of processes; what measures time runs alone (default: one for each core)"

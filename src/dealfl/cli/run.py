@@ -47,20 +47,30 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="run folder (default: runs/NAME, then runs/NAME-2, …)",
     )
     parser.add_argument(
-        "--set", action="append", default=[], dest="values", metavar="KEY=VALUE",
+        "--set",
+        action="append",
+        default=[],
+        dest="values",
+        metavar="KEY=VALUE",
         help="set a key of the job; can be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument("--resume", action="store_true", help="continue a stopped run")
     parser.add_argument("--restart", action="store_true", help="discard the last run; start over")
     parser.add_argument("--discard", action="store_true", help="delete a stopped run; start none")
-    parser.add_argument("--from", type=Path, dest="start_from", metavar="MODEL",
-                        help="start with an exported model or the model of a run")  # fmt: skip
+    parser.add_argument(
+        "--from",
+        type=Path,
+        dest="start_from",
+        metavar="MODEL",
+        help="start with an exported model or the model of a run",
+    )
     parser.add_argument("--no-compare", action="store_true", help="skip the other schemes")
     add_processes(
         parser, "number of schemes that run at the same time (default: one for each core)"
     )
-    parser.add_argument("--discard-data", action="store_true",
-                        help="keep no examples; nobody can be erased later")  # fmt: skip
+    parser.add_argument(
+        "--discard-data", action="store_true", help="keep no examples; nobody can be erased later"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=partial(_run, parser))
 
@@ -82,12 +92,16 @@ def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         say("dealfl: no report: plotly is missing; pip install 'dealfl[report]'", file=sys.stderr)
     try:
         result = run(
-            fleet, out=folder, compare=not arguments.no_compare, resume=arguments.resume,
-            restart=arguments.restart, start_from=arguments.start_from,
+            fleet,
+            out=folder,
+            compare=not arguments.no_compare,
+            resume=arguments.resume,
+            restart=arguments.restart,
+            start_from=arguments.start_from,
             keep_data=not arguments.discard_data,
             forget_one=arguments.job is None and not arguments.discard_data,
             processes=arguments.processes,
-        )  # fmt: skip
+        )
     except Interrupted:
         say(
             f"dealfl: stopped; continue with: {_resume_command(parser, arguments)}", file=sys.stderr

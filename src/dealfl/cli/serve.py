@@ -57,28 +57,45 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     for parser in (serve, work):
         parser.add_argument("job", type=Path, help="job file")
     serve.add_argument(
-        "--broker", type=Path, action="append", required=True, dest="brokers", metavar="FILE",
+        "--broker",
+        type=Path,
+        action="append",
+        required=True,
+        dest="brokers",
+        metavar="FILE",
         help="credentials of the server, from `dealfl broker init`; can be repeated",
-    )  # fmt: skip
+    )
     work.add_argument(
-        "--broker", type=Path, action="append", required=True, dest="brokers", metavar="FILE",
+        "--broker",
+        type=Path,
+        action="append",
+        required=True,
+        dest="brokers",
+        metavar="FILE",
         help="credentials of the device, from `dealfl broker enrol`; can be repeated",
-    )  # fmt: skip
+    )
     serve.add_argument(
-        "--trust", action="append", default=[], metavar="OPERATOR",
+        "--trust",
+        action="append",
+        default=[],
+        metavar="OPERATOR",
         help="operator that may erase people and remove workers; can be repeated",
-    )  # fmt: skip
+    )
     serve.add_argument("--out", type=Path, metavar="FOLDER", help="default: runs/NAME")
     work.add_argument("--out", type=Path, metavar="FOLDER", help="default: workers/NAME")
     work.add_argument(
-        "--data", type=Path, metavar="PATH",
+        "--data",
+        type=Path,
+        metavar="PATH",
         help="file that grows, or folder of files; a gateway's folder has a file or a folder for "
         "each worker",
-    )  # fmt: skip
+    )
     work.add_argument(
-        "--predict-socket", type=Path, metavar="PATH",
+        "--predict-socket",
+        type=Path,
+        metavar="PATH",
         help="answer requests for predictions at this Unix socket",
-    )  # fmt: skip
+    )
     work.add_argument("--phone", default="", help="phone of `dealfl devices`, or a profile")
     for flag, metavar, text in _MACHINE_FLAGS:
         work.add_argument(flag, metavar=metavar, help=text)
@@ -98,10 +115,15 @@ def _serve(arguments: argparse.Namespace) -> int:
     with log_to(run.path / "log.jsonl"), _warnings_shown():
         run_until_stopped(
             lambda stopped: serve(
-                document, run.path, brokers, stopped,
-                answers=answers_about(run), trusted=arguments.trust, health=_say,
+                document,
+                run.path,
+                brokers,
+                stopped,
+                answers=answers_about(run),
+                trusted=arguments.trust,
+                health=_say,
             )
-        )  # fmt: skip
+        )
     return 0
 
 
@@ -118,15 +140,21 @@ def _work(arguments: argparse.Namespace) -> int:
     with log_to(folder / "log.jsonl"), _warnings_shown():
         run_until_stopped(
             lambda stopped: work(
-                document, folder, brokers, stopped, data=arguments.data,
-                predict_socket=arguments.predict_socket, phone_name=arguments.phone,
+                document,
+                folder,
+                brokers,
+                stopped,
+                data=arguments.data,
+                predict_socket=arguments.predict_socket,
+                phone_name=arguments.phone,
                 machine={
-                    "meter": arguments.meter, "clock": arguments.clock,
+                    "meter": arguments.meter,
+                    "clock": arguments.clock,
                     "device_command": arguments.device_command,
                 },
                 health=_say,
             )
-        )  # fmt: skip
+        )
     return 0
 
 

@@ -50,23 +50,34 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "fleet", metavar="FLEET.toml", help="file of the fleet, or the word: selection"
     )
     parser.add_argument(
-        "--seeds", type=int, metavar="N",
+        "--seeds",
+        type=int,
+        metavar="N",
         help="number of seeds (default: 1; for selection, that of its setting)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="values",
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="values",
         help="set a key; can be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--vary", action="append", default=[], metavar="KEY=A,B,…",
+        "--vary",
+        action="append",
+        default=[],
+        metavar="KEY=A,B,…",
         help="simulate each of several values of a key; can be repeated",
-    )  # fmt: skip
+    )
     add_processes(parser, "number of simulations at the same time (default: one for each core)")
     add_json(parser)
     parser.add_argument(
-        "setting", nargs="?", metavar="SETTING",
+        "setting",
+        nargs="?",
+        metavar="SETTING",
         help="after `selection`: three (default), six, batteries, nights, or a file",
-    )  # fmt: skip
+    )
     group = parser.add_argument_group("options of selection")
     group.add_argument("--page", metavar="FILE.html", help="write an HTML report")
     group.add_argument(

@@ -50,9 +50,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add_run(parser)
     parser.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
     parser.add_argument(
-        "--every", type=float, default=2.0, metavar="SECONDS",
+        "--every",
+        type=float,
+        default=2.0,
+        metavar="SECONDS",
         help="interval of --watch (default: 2)",
-    )  # fmt: skip
+    )
     add_json(parser)
     parser.set_defaults(run=_run)
 

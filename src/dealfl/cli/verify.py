@@ -37,28 +37,38 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "certificates", type=Path, nargs="+", metavar="FILE",
+        "certificates",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
         help="certificate; several only with --key and --log",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--key", type=Path, metavar="PEM",
+        "--key",
+        type=Path,
+        metavar="PEM",
         help="public key of the issuer (default: keys/ beside the certificate)",
-    )  # fmt: skip
+    )
     parser.add_argument("--log", type=Path, metavar="FOLDER", help="folder of the log")
     parser.add_argument("--proof", type=Path, help="proof that the certificate is in the log")
     parser.add_argument("--prove", type=Path, metavar="FILE", help="write such a proof from --log")
     parser.add_argument(
-        "--since", type=Path, metavar="HEAD",
+        "--since",
+        type=Path,
+        metavar="HEAD",
         help="earlier head of the log; the proof shows that the log only grew since then",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--retrain", metavar="RUN",
+        "--retrain",
+        metavar="RUN",
         help="train again on what the workers of this run hold, and compare the digests",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--person", nargs=2, metavar=("NAME", "SALT"),
+        "--person",
+        nargs=2,
+        metavar=("NAME", "SALT"),
         help="check that the certificate is about this person",
-    )  # fmt: skip
+    )
     parser.add_argument("--page", type=Path, metavar="HTML", help="write a page for people")
     add_json(parser)
     parser.set_defaults(run=_verify)
@@ -84,14 +94,15 @@ def _verify(arguments: argparse.Namespace) -> int:
         plain["retrained"] = _require_retrained(erasure, arguments.retrain)
     logged = "" if entry is None else f", entry {entry + 1} of the log"
     rows = [
-        ("request", erasure.request), ("requested by", erasure.requested_by),
+        ("request", erasure.request),
+        ("requested by", erasure.requested_by),
         ("persons, examples", f"{erasure.persons:,}, {erasure.examples:,}"),
         ("workers outstanding", f"{erasure.outstanding:,} of {erasure.workers:,}"),
         ("model after", show_version(erasure.after)),
         *([("retrained", plain["retrained"])] if "retrained" in plain else []),
         ("final", "yes" if erasure.final else "no"),
         ("not covered", "; ".join(erasure.not_covered)),
-    ]  # fmt: skip
+    ]
     return print_result(arguments, plain, f"{path} is valid{logged}\n" + format_table(rows, "  "))
 
 

@@ -36,9 +36,19 @@ __all__ = ["add_parser"]
 
 _EPILOG = examples_in(__doc__)
 _HEADER = (
-    "NAME", "STATE", "DEVICE", "BATTERY", "INCARNATION", "COUNTED", "WAITING", "HEARD",
-    "SELECTED", "REWARD", "ENERGY", "FLAG",
-)  # fmt: skip
+    "NAME",
+    "STATE",
+    "DEVICE",
+    "BATTERY",
+    "INCARNATION",
+    "COUNTED",
+    "WAITING",
+    "HEARD",
+    "SELECTED",
+    "REWARD",
+    "ENERGY",
+    "FLAG",
+)
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

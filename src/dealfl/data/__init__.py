@@ -13,7 +13,23 @@ from dealfl.data.examples import Examples, split_by_label, split_by_owner, split
 from dealfl.data.readers import Content, Table
 
 __all__ = [
-    "CATALOG", "Content", "DataFile", "Dataset", "Domain", "Examples", "Finding", "Places", "State",
-    "Table", "Task", "check", "fetch", "find_dataset", "load", "split_by_label", "split_by_owner",
-    "split_uniformly", "yearpredictionmsd_like",
-]  # fmt: skip
+    "CATALOG",
+    "Content",
+    "DataFile",
+    "Dataset",
+    "Domain",
+    "Examples",
+    "Finding",
+    "Places",
+    "State",
+    "Table",
+    "Task",
+    "check",
+    "fetch",
+    "find_dataset",
+    "load",
+    "split_by_label",
+    "split_by_owner",
+    "split_uniformly",
+    "yearpredictionmsd_like",
+]

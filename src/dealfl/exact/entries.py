@@ -168,9 +168,13 @@ def count_nonzero(low: NDArray[np.integer], high: Int64s) -> int:
 
 @twin
 def take_nonzero(
-    low: NDArray[np.integer], high: Int64s, first: int,
-    indices: Int64s, kept_low: Int64s, kept_high: Int64s,
-) -> None:  # fmt: skip
+    low: NDArray[np.integer],
+    high: Int64s,
+    first: int,
+    indices: Int64s,
+    kept_low: Int64s,
+    kept_high: Int64s,
+) -> None:
     """Write indices and parts of the values that are not zero; indices start at `first`."""
     positions = np.flatnonzero(low | high if len(high) else low)
     indices[:] = positions + first
@@ -181,10 +185,16 @@ def take_nonzero(
 
 @twin
 def add_sorted(
-    first: Int64s, first_low: Int64s, first_high: Int64s,
-    second: Int64s, second_low: Int64s, second_high: Int64s,
-    indices: Int64s, low: Int64s, high: Int64s,
-) -> int:  # fmt: skip
+    first: Int64s,
+    first_low: Int64s,
+    first_high: Int64s,
+    second: Int64s,
+    second_low: Int64s,
+    second_high: Int64s,
+    indices: Int64s,
+    low: Int64s,
+    high: Int64s,
+) -> int:
     """Write indices and parts of the sum of two entries; return their number, -1 if one is long."""
     wide = len(high) > 0
     ours = Entries(first, Integers(first_low, first_high if wide else None))

@@ -96,10 +96,16 @@ def take_nonzero(
 
 @compile_loop
 def add_sorted(
-    first: Array, first_low: Array, first_high: Array,
-    second: Array, second_low: Array, second_high: Array,
-    indices: Array, low: Array, high: Array,
-) -> int:  # fmt: skip
+    first: Array,
+    first_low: Array,
+    first_high: Array,
+    second: Array,
+    second_low: Array,
+    second_high: Array,
+    indices: Array,
+    low: Array,
+    high: Array,
+) -> int:
     """Write indices and parts of the sum of two entries; return their number, -1 if one is long."""
     wide, one, two, count, overflow = len(high) > 0, 0, 0, 0, 0
     while one < len(first) or two < len(second):

@@ -14,8 +14,15 @@ from dealfl.features.relu import Relu
 from dealfl.settings import Document, read_variant
 
 __all__ = [
-    "MAPS", "Bins", "FeatureMap", "Identity", "Patches", "Relu", "Thermometer", "feature_map",
-]  # fmt: skip
+    "MAPS",
+    "Bins",
+    "FeatureMap",
+    "Identity",
+    "Patches",
+    "Relu",
+    "Thermometer",
+    "feature_map",
+]
 
 MAPS: tuple[type[FeatureMap], ...] = (Bins, Identity, Patches, Relu, Thermometer)
 

@@ -19,9 +19,19 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array, csr_matrix
 
 __all__ = [
-    "EXACT", "EXACT_32", "Bound", "FeatureMap", "High", "Low", "Matrix", "Seed", "blocks",
-    "refuse_fractions", "refuse_outside", "table_of",
-]  # fmt: skip
+    "EXACT",
+    "EXACT_32",
+    "Bound",
+    "FeatureMap",
+    "High",
+    "Low",
+    "Matrix",
+    "Seed",
+    "blocks",
+    "refuse_fractions",
+    "refuse_outside",
+    "table_of",
+]
 
 Matrix: TypeAlias = "NDArray[Any] | csr_array[Any] | csr_matrix[Any]"
 

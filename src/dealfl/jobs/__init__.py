@@ -16,7 +16,24 @@ from dealfl.jobs.records import GrowingSource, Head, Records, records_of
 from dealfl.settings import Document
 
 __all__ = [
-    "SOURCES", "Data", "Document", "GrowingSource", "Head", "Job", "MachineKeys", "Plan",
-    "Quarantine", "Quarantined", "Reading", "Records", "Source", "plan_without_data", "read_job",
-    "read_machine_keys", "read_plan", "read_selection", "read_source", "records_of",
-]  # fmt: skip
+    "SOURCES",
+    "Data",
+    "Document",
+    "GrowingSource",
+    "Head",
+    "Job",
+    "MachineKeys",
+    "Plan",
+    "Quarantine",
+    "Quarantined",
+    "Reading",
+    "Records",
+    "Source",
+    "plan_without_data",
+    "read_job",
+    "read_machine_keys",
+    "read_plan",
+    "read_selection",
+    "read_source",
+    "records_of",
+]

@@ -11,6 +11,14 @@ from dealfl.memory.paged_cells import PagedStorage, paged
 from dealfl.memory.policies import BudgetedThetaLru, Lru, Policy, ThetaLru, Touch
 
 __all__ = [
-    "Arc", "BudgetedThetaLru", "Lru", "PagedStorage", "Policy", "ThetaLru", "Touch",
-    "keep_freed_memory", "major_faults", "paged",
-]  # fmt: skip
+    "Arc",
+    "BudgetedThetaLru",
+    "Lru",
+    "PagedStorage",
+    "Policy",
+    "ThetaLru",
+    "Touch",
+    "keep_freed_memory",
+    "major_faults",
+    "paged",
+]

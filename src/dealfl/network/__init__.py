@@ -10,7 +10,20 @@ from dealfl.network.worker_end import WorkerEnd
 from dealfl.network.working import work
 
 __all__ = [
-    "Broker", "BrokerSettings", "Control", "Credentials", "Quota", "ServerEnd", "ServerState",
-    "WorkerEnd", "ask", "create_broker", "open_broker", "read_credentials", "run_until_stopped",
-    "serve", "work", "write_credentials",
-]  # fmt: skip
+    "Broker",
+    "BrokerSettings",
+    "Control",
+    "Credentials",
+    "Quota",
+    "ServerEnd",
+    "ServerState",
+    "WorkerEnd",
+    "ask",
+    "create_broker",
+    "open_broker",
+    "read_credentials",
+    "run_until_stopped",
+    "serve",
+    "work",
+    "write_credentials",
+]

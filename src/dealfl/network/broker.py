@@ -239,8 +239,10 @@ class Broker:
         before = self._count(_RUNNING)
         process = subprocess.Popen(  # noqa: S603 - a program of the system, with our own file
             [program, "-c", str(self._configuration)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             _wait(lambda: self._count(_RUNNING) > before or process.poll() is not None)
         except KeyboardInterrupt:

@@ -83,13 +83,22 @@ async def work(
             journal = stack.enter_context(closing(Journal(home / "journal.db")))
             meter = _make_meter(keys, profile, plan, kept)
             workers[name] = Worker(
-                job.name, name, plan.make, journal, meter,
-                key=key, scheme_name=job.scheme,
-                forget_fraction=job.forget_fraction, retry_after_s=job.retry_after_s,
-                device=device, min_battery=keys.min_battery, clock=clock, sleeps=job.first_call,
+                job.name,
+                name,
+                plan.make,
+                journal,
+                meter,
+                key=key,
+                scheme_name=job.scheme,
+                forget_fraction=job.forget_fraction,
+                retry_after_s=job.retry_after_s,
+                device=device,
+                min_battery=keys.min_battery,
+                clock=clock,
+                sleeps=job.first_call,
                 keys=kept,
                 min_examples=job.rules.min_examples_per_update,
-            )  # fmt: skip
+            )
             if data is not None and source is not None:
                 feed = Feed(
                     workers[name],

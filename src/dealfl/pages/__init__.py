@@ -17,9 +17,15 @@ from dealfl.errors import DealError
 from dealfl.escaping import for_html, for_plotly
 
 __all__ = [
-    "COLOURS", "Cell", "Plot", "details", "draw", "page", "plot_section",
+    "COLOURS",
+    "Cell",
+    "Plot",
+    "details",
+    "draw",
+    "page",
+    "plot_section",
     "table",
-]  # fmt: skip
+]
 
 # The browser fetches and sends nothing, even if a name in the data contains markup.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
@@ -34,11 +40,15 @@ _LAYOUT = {
     "hovermode": "closest",
     "dragmode": False,  # scrolling on a touch screen must not zoom
     "legend": {
-        "orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom",
+        "orientation": "h",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1.02,
+        "yanchor": "bottom",
         "traceorder": "normal",
     },
     "colorway": COLOURS,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,13 +41,30 @@ from dealfl.protocol.bounds import (
     Time,
     WorkerId,
     WorkerOrAll,
-)  # fmt: skip
+)
 
 __all__ = [
-    "PROTOCOL", "Announce", "Asleep", "Assignment", "Declined", "Erase", "Erased", "ErasedReceipt",
-    "Fetch", "Message", "Position", "Published", "Receipt", "Refusal", "Sleep", "Step", "Update",
-    "Verdict", "Welcome", "Withdraw",
-]  # fmt: skip
+    "PROTOCOL",
+    "Announce",
+    "Asleep",
+    "Assignment",
+    "Declined",
+    "Erase",
+    "Erased",
+    "ErasedReceipt",
+    "Fetch",
+    "Message",
+    "Position",
+    "Published",
+    "Receipt",
+    "Refusal",
+    "Sleep",
+    "Step",
+    "Update",
+    "Verdict",
+    "Welcome",
+    "Withdraw",
+]
 
 PROTOCOL = 1
 
@@ -271,9 +288,23 @@ class Verdict(_OfUpdate, frozen=True, kw_only=True):
 
 
 Message = (
-    Announce | Asleep | Welcome | Assignment | Declined | Update | Receipt | Refusal | Sleep
-    | Published | Fetch | Erase | Erased | ErasedReceipt | Withdraw | Verdict
-)  # fmt: skip
+    Announce
+    | Asleep
+    | Welcome
+    | Assignment
+    | Declined
+    | Update
+    | Receipt
+    | Refusal
+    | Sleep
+    | Published
+    | Fetch
+    | Erase
+    | Erased
+    | ErasedReceipt
+    | Withdraw
+    | Verdict
+)
 
 
 class Step(msgspec.Struct, frozen=True):

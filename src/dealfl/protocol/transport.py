@@ -24,9 +24,16 @@ from dealfl.errors import BadBytes
 from dealfl.protocol.messages import PROTOCOL, Message
 
 __all__ = [
-    "INLINE_BYTES", "MAX_BYTES", "MAX_MESSAGES", "Assembly", "decode", "encode", "pack", "split",
+    "INLINE_BYTES",
+    "MAX_BYTES",
+    "MAX_MESSAGES",
+    "Assembly",
+    "decode",
+    "encode",
+    "pack",
+    "split",
     "unpack",
-]  # fmt: skip
+]
 
 MAX_BYTES = 1 << 26
 MAX_MESSAGES = 4096

@@ -7,7 +7,19 @@ from dealfl.report.summary import summarize, summarize_setting
 from dealfl.report.wording import format_age, format_energy, format_number, format_quality
 
 __all__ = [
-    "LiveView", "PlainView", "ProgressLine", "choose_line", "choose_view", "draw_plot",
-    "format_age", "format_energy", "format_number", "format_quality", "plot_names", "summarize",
-    "summarize_setting", "write_certificate_page", "write_page",
-]  # fmt: skip
+    "LiveView",
+    "PlainView",
+    "ProgressLine",
+    "choose_line",
+    "choose_view",
+    "draw_plot",
+    "format_age",
+    "format_energy",
+    "format_number",
+    "format_quality",
+    "plot_names",
+    "summarize",
+    "summarize_setting",
+    "write_certificate_page",
+    "write_page",
+]

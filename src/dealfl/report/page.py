@@ -123,17 +123,20 @@ def _figures(result: Result) -> list[str]:
     return [
         _figure("energy of whole devices", whole, against, tag="modelled"),
         _figure(
-            "battery per phone and day", "–" if daily is None else f"{daily:.3%}",
+            "battery per phone and day",
+            "–" if daily is None else f"{daily:.3%}",
             f"{main.candidates_per_place:.1f} candidates for a place; "
-            f"least selected in {main.least_share:.1%} of the rounds", tag="modelled",
+            f"least selected in {main.least_share:.1%} of the rounds",
+            tag="modelled",
         ),
         _figure(
-            "median delay of an example", "–" if delay_s is None else format_duration(delay_s),
+            "median delay of an example",
+            "–" if delay_s is None else format_duration(delay_s),
             "from its arrival until its update leaves",
         ),
         _figure(main.metric, format_quality(main.quality), noise if main.quality else "not tested"),
         _figure("digest and central training", digest[0], f"{main.digest[:16]}…", kind=digest[1]),
-    ]  # fmt: skip
+    ]
 
 
 def _figure(name: str, value: str, words: str, *, tag: str = "", kind: str = "") -> str:
@@ -167,10 +170,19 @@ def _forgotten(one: Forgotten | None) -> str:
 
 def _schemes(result: Result) -> str:
     head = [
-        "scheme", result.main.metric, "examples learned", "forgotten", "wake-ups",
-        "operations", "computing", "radio and waking", "whole devices (uncertainty)",
-        "virtual time", "rounds", "digest",
-    ]  # fmt: skip
+        "scheme",
+        result.main.metric,
+        "examples learned",
+        "forgotten",
+        "wake-ups",
+        "operations",
+        "computing",
+        "radio and waking",
+        "whole devices (uncertainty)",
+        "virtual time",
+        "rounds",
+        "digest",
+    ]
     rows = [_scheme(one) for one in result.outcomes]
     return table("All schemes on the same phones and data; energy is modelled", head, rows)
 
@@ -200,9 +212,16 @@ def _participants(main: Outcome) -> str:
     if len(shown) == len(everyone):
         shown = list(main.participants)  # in their original order if all are shown
     head = [
-        "phone", "kind", "selected", "replied", "examples learned", "still held", "computing",
-        "radio and waking", "battery left",
-    ]  # fmt: skip
+        "phone",
+        "kind",
+        "selected",
+        "replied",
+        "examples learned",
+        "still held",
+        "computing",
+        "radio and waking",
+        "battery left",
+    ]
     whom = "" if len(shown) == len(everyone) else f", the {len(shown):,} with the most energy"
     caption = f"Work of each phone with {scheme_name(main.scheme)}{whom}; energy is modelled"
     rows = table(caption, head, [_participant(one) for one in shown], sortable=True)

@@ -177,9 +177,13 @@ def _find_dip(one: Outcome) -> tuple[float, int] | None:
 
 
 def _bars(
-    main: Outcome, title: str, words: str, unit: str, mode: str,
+    main: Outcome,
+    title: str,
+    words: str,
+    unit: str,
+    mode: str,
     values: Sequence[tuple[str, int, Callable[[Round], float]]],
-) -> Plot:  # fmt: skip
+) -> Plot:
     """Return bars for each round, or for blocks of equal length if there are many rounds."""
     length = -(-len(main.rounds) // _MOST_BARS) or 1
     starts = range(0, len(main.rounds), length)
@@ -188,10 +192,12 @@ def _bars(
         bar(
             (block[0].number for block in blocks),
             (sum(value(one) for one in block) / len(block) for block in blocks),
-            name, place, "round %{x}: %{y:.3~f}",
+            name,
+            place,
+            "round %{x}: %{y:.3~f}",
         )
         for name, place, value in values
-    ]  # fmt: skip
+    ]
     return Plot(
         title=f"{title} per round ({scheme_name(main.scheme)})",
         words=words + (f" Each bar is the mean of {length} rounds." if length > 1 else ""),
@@ -307,20 +313,25 @@ def _causes(result: Result) -> Plot:
     traces = [
         bar(
             (one.energy.by_cause_j.get(cause, 0.0) / scale_j for one in result.outcomes),
-            scheme_labels(result), _CAUSES.get(cause, cause.replace("_", " ")), place,
-            f"%{{y}}: %{{x:.3s}} {unit}", orientation="h",
+            scheme_labels(result),
+            _CAUSES.get(cause, cause.replace("_", " ")),
+            place,
+            f"%{{y}}: %{{x:.3s}} {unit}",
+            orientation="h",
         )
         for place, cause in enumerate(causes)
-    ]  # fmt: skip
+    ]
     return Plot(
         title="Energy by cause (modelled)",
         words="Total of all phones, by scheme.",
         traces=traces,
         layout={
-            "xaxis": {"title": axis(f"energy, {unit}")}, "yaxis": _TOP_DOWN, "barmode": "stack",
+            "xaxis": {"title": axis(f"energy, {unit}")},
+            "yaxis": _TOP_DOWN,
+            "barmode": "stack",
         },
         nothing="No energy was spent.",
-    )  # fmt: skip
+    )
 
 
 def _savings(result: Result) -> Plot:

@@ -10,11 +10,23 @@ from dealfl.simulate import Outcome
 from dealfl.worker import SCHEMES
 
 __all__ = [
-    "clock_sentence", "describe_comparison", "energy_scale", "explain_terms", "exposure_sentence",
-    "format_age", "format_count", "format_duration", "format_energy", "format_number",
-    "format_quality", "format_saving", "radio_sentence", "reference_sentence", "scheme_name",
+    "clock_sentence",
+    "describe_comparison",
+    "energy_scale",
+    "explain_terms",
+    "exposure_sentence",
+    "format_age",
+    "format_count",
+    "format_duration",
+    "format_energy",
+    "format_number",
+    "format_quality",
+    "format_saving",
+    "radio_sentence",
+    "reference_sentence",
+    "scheme_name",
     "verdict",
-]  # fmt: skip
+]
 
 _NOTHING = "–"
 _SAME_SHARE = 0.005

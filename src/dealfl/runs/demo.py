@@ -120,9 +120,16 @@ class _Demo:
 
     def _launch(self, name: str, command: str, *options: str) -> None:
         words = [
-            sys.executable, "-m", "dealfl", command, str(self._job),
-            "--broker", str(self._folder / f"{name}.toml"), "--out", str(self._folder / name),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "dealfl",
+            command,
+            str(self._job),
+            "--broker",
+            str(self._folder / f"{name}.toml"),
+            "--out",
+            str(self._folder / name),
+        ]
         with (self._folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(  # noqa: S603 - our own program
                 [*words, *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -228,13 +235,20 @@ def _columns() -> list[str]:
 def _job_tables(file: str = "data.csv") -> dict[str, Any]:
     return {
         "job": {
-            "name": _JOB, "rounds": 10_000, "workers_per_round": 5,
-            "ttl_s": 5.0, "retry_after_s": 1.0, "publish_every_s": 1.0,
+            "name": _JOB,
+            "rounds": 10_000,
+            "workers_per_round": 5,
+            "ttl_s": 5.0,
+            "retry_after_s": 1.0,
+            "publish_every_s": 1.0,
             "forget_fraction": "0",
         },
         "source": {
-            "file": file, "format": "csv", "owner": "owner", "target": "digit",
+            "file": file,
+            "format": "csv",
+            "owner": "owner",
+            "target": "digit",
             "classes": list(range(10)),
             "columns": {name: {"low": 0, "high": 16} for name in _columns()},
         },
-    }  # fmt: skip
+    }

@@ -59,9 +59,14 @@ class ErasureResult:
 
 
 def erase_owners(
-    run: RunFolder, owners: Sequence[str], *, requested_by: str, examples: Sequence[str] = (),
-    wait_s: float = 60.0, progress: Callable[[str], None] = lambda _: None,
-) -> ErasureResult:  # fmt: skip
+    run: RunFolder,
+    owners: Sequence[str],
+    *,
+    requested_by: str,
+    examples: Sequence[str] = (),
+    wait_s: float = 60.0,
+    progress: Callable[[str], None] = lambda _: None,
+) -> ErasureResult:
     """Erase persons or examples from a run, and write a certificate.
 
     Copies in the folder are deleted: of data in memory, and exported models.

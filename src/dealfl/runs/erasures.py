@@ -84,22 +84,36 @@ def list_erasures(run: RunFolder, request: str = "") -> list[RequestStatus]:
             persons = len(one.owners) if one.is_readmission else count_persons(one.owners)
             found.append(
                 RequestStatus(
-                    one.name, persons, sum(answers.values()), len(answers), missing,
-                    one.published, one.requested_s, one.requested_by,
+                    one.name,
+                    persons,
+                    sum(answers.values()),
+                    len(answers),
+                    missing,
+                    one.published,
+                    one.requested_s,
+                    one.requested_by,
                     "readmit" if one.is_readmission else "erase",
                     {worker: heard_s[worker] for worker in missing},
                 )
-            )  # fmt: skip
+            )
     known = {one.name for one in found}
     for queued in find_queued(run).values():
         if queued.name not in known and request in ("", queued.name):
             missing = sorted(heard_s)
             found.append(
                 RequestStatus(
-                    queued.name, len(queued.entries), 0, 0, missing, False, 0.0,
-                    queued.requested_by, "queued", dict(heard_s),
+                    queued.name,
+                    len(queued.entries),
+                    0,
+                    0,
+                    missing,
+                    False,
+                    0.0,
+                    queued.requested_by,
+                    "queued",
+                    dict(heard_s),
                 )
-            )  # fmt: skip
+            )
     return found
 
 
@@ -126,11 +140,17 @@ def certify(
         requested_by=(requested_by or status.requested_by or "unknown")[:64],
         # a run that is simulated has no real clock
         requested_at=read_stamp(request) or format_stamp(status.requested_s),
-        issued_at=format_stamp(time.time()), persons=status.persons, examples=status.examples,
-        commitments=tuple(commitments), workers=workers, outstanding=len(status.outstanding),
-        before=_certified(before), after=_certified(after), final=status.published,
+        issued_at=format_stamp(time.time()),
+        persons=status.persons,
+        examples=status.examples,
+        commitments=tuple(commitments),
+        workers=workers,
+        outstanding=len(status.outstanding),
+        before=_certified(before),
+        after=_certified(after),
+        final=status.published,
         not_covered=(*NOT_COVERED, *_find_copies(run, has_base)),
-    )  # fmt: skip
+    )
     return write_certificate(run.path / CERTIFICATES, erasure)
 
 

@@ -181,7 +181,15 @@ def log_rounds(job: str, scheme: str, rounds: Iterable[Round]) -> None:
     """Log closed rounds of a job under a scheme."""
     for one in rounds:
         log(
-            "round closed", job=job, scheme=scheme, round=one.number, reason=one.reason,
-            selected=one.selected, replied=one.replied, learned=one.learned,
-            evicted=one.evicted, compute_j=one.compute_j, radio_j=one.radio_j,
-        )  # fmt: skip
+            "round closed",
+            job=job,
+            scheme=scheme,
+            round=one.number,
+            reason=one.reason,
+            selected=one.selected,
+            replied=one.replied,
+            learned=one.learned,
+            evicted=one.evicted,
+            compute_j=one.compute_j,
+            radio_j=one.radio_j,
+        )

@@ -100,9 +100,14 @@ class RunningServer:
         return found
 
     def erase(
-        self, owners: Sequence[str], requested_by: str, folder: Path, wait_s: float = 60.0,
-        progress: Callable[[str], None] = lambda _: None, examples: Sequence[str] = (),
-    ) -> ErasureResult:  # fmt: skip
+        self,
+        owners: Sequence[str],
+        requested_by: str,
+        folder: Path,
+        wait_s: float = 60.0,
+        progress: Callable[[str], None] = lambda _: None,
+        examples: Sequence[str] = (),
+    ) -> ErasureResult:
         """Erase persons or examples from the running federation, and fetch a certificate."""
         key = bytes.fromhex(self._credentials.owners_key)
         new = ErasureRequest.erasing(owners, examples, key, requested_by)
@@ -128,18 +133,24 @@ class RunningServer:
     def _request(self, new: ErasureRequest) -> None:
         entries = [one.hex() for one in new.entries]
         self._ask(
-            "erase", dict[str, Any],
-            request=new.name, owners=entries, requested_by=new.requested_by,
-        )  # fmt: skip
+            "erase",
+            dict[str, Any],
+            request=new.name,
+            owners=entries,
+            requested_by=new.requested_by,
+        )
 
     def certify(
         self, request: str, requested_by: str, folder: Path, commitments: Sequence[str] = ()
     ) -> Path:
         """Fetch a certificate of the present state of a request."""
         answer = self._ask(
-            "certify", dict[str, str],
-            request=request, requested_by=requested_by, commitments=list(commitments),
-        )  # fmt: skip
+            "certify",
+            dict[str, str],
+            request=request,
+            requested_by=requested_by,
+            commitments=list(commitments),
+        )
         make_folder(folder / "keys")
         replace_file(folder / "keys" / f"{answer['id']}.pem", answer["key"])
         name = request.replace(" ", "-").replace(":", "")

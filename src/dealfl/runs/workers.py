@@ -29,9 +29,14 @@ from dealfl.server.selection import Candidate, Selector, make_selector
 from dealfl.storage import require_unused
 
 __all__ = [
-    "Removal", "WorkerStatus", "describe_workers", "find_now_s", "read_worker_rounds",
-    "read_workers", "remove_worker",
-]  # fmt: skip
+    "Removal",
+    "WorkerStatus",
+    "describe_workers",
+    "find_now_s",
+    "read_worker_rounds",
+    "read_workers",
+    "remove_worker",
+]
 
 _MISSED, _ANNOUNCED_S = 3, 60.0  # announcements of simulated workers
 _WALL_CLOCK_FROM_S = 1e9  # smaller times are of a virtual clock
@@ -102,14 +107,25 @@ def describe_workers(
 def _describe(figures: WorkerFigures, state: str) -> WorkerStatus:
     row, selected = figures.row, figures.selected
     return WorkerStatus(
-        name=row.name, state=state, device=row.device, battery=row.battery, charging=row.charging,
-        incarnation=row.incarnation, updates_counted=row.counted,
-        updates_waiting=figures.updates_waiting, examples_waiting=row.waiting,
-        examples_held=row.held, last_heard_s=row.heard_s,
-        call_by_s=row.call_by_s or None, flag=row.flag, fits=row.fits,
-        selected=selected, replied=figures.replied + figures.declined,
-        mean_reward=figures.reward / selected if selected else None, energy_j=figures.energy_j,
-    )  # fmt: skip
+        name=row.name,
+        state=state,
+        device=row.device,
+        battery=row.battery,
+        charging=row.charging,
+        incarnation=row.incarnation,
+        updates_counted=row.counted,
+        updates_waiting=figures.updates_waiting,
+        examples_waiting=row.waiting,
+        examples_held=row.held,
+        last_heard_s=row.heard_s,
+        call_by_s=row.call_by_s or None,
+        flag=row.flag,
+        fits=row.fits,
+        selected=selected,
+        replied=figures.replied + figures.declined,
+        mean_reward=figures.reward / selected if selected else None,
+        energy_j=figures.energy_j,
+    )
 
 
 # -- removal ------------------------------------------------------------------------------------
@@ -162,9 +178,13 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
         before = server.model.digest()
         server.remove(worker, now_s if open_round is None else open_round.opened_s)  # stays open
         return Removal(
-            worker, known[worker].counted, before, server.model.digest(),
-            server.workers[worker].incarnation, version.number if version else 0,
-        )  # fmt: skip
+            worker,
+            known[worker].counted,
+            before,
+            server.model.digest(),
+            server.workers[worker].incarnation,
+            version.number if version else 0,
+        )
 
 
 def _maker(run: RunFolder, total: Statistics) -> Callable[[], Learner]:

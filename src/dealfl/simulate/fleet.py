@@ -101,9 +101,21 @@ def _with_system_clock(group: Devices) -> Devices:
 
 
 SECTIONS = (
-    "job", "source", "features", "learner", "worker", "devices", "data", "arrival",
-    "availability", "faults", "radio", "machine", "rewards", "selection",
-)  # fmt: skip
+    "job",
+    "source",
+    "features",
+    "learner",
+    "worker",
+    "devices",
+    "data",
+    "arrival",
+    "availability",
+    "faults",
+    "radio",
+    "machine",
+    "rewards",
+    "selection",
+)
 
 
 def read_fleet(document: Document, data: Data | None = None) -> FleetSpec:

@@ -211,9 +211,18 @@ class Progress:
 
 
 _DERIVED = (
-    "exact", "level_of_forgetness", "quality_error", "battery_per_day", "candidates_per_place",
-    "jain", "least_share", "by_majority", "by_ttl", "operations", "energy_j",
-)  # fmt: skip
+    "exact",
+    "level_of_forgetness",
+    "quality_error",
+    "battery_per_day",
+    "candidates_per_place",
+    "jain",
+    "least_share",
+    "by_majority",
+    "by_ttl",
+    "operations",
+    "energy_j",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,9 +124,12 @@ class Simulation:
     """
 
     def __init__(
-        self, server: Server, workers: Iterable[Worker], network: Network | None = None,
+        self,
+        server: Server,
+        workers: Iterable[Worker],
+        network: Network | None = None,
         start_s: float = 0.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.server = server
         self.workers = {worker.name: worker for worker in workers}
         self.network = network or Network()
@@ -138,8 +141,9 @@ class Simulation:
         self._order = 0
         self._pumps: dict[str, Pump] = {}
         self._actions: dict[type, Callable[[Any], None]] = {
-            Wake: self._wake_due, Deliver: self._deliver,
-        }  # fmt: skip
+            Wake: self._wake_due,
+            Deliver: self._deliver,
+        }
         for name in self.workers:
             self.wake(name, start_s)
 
@@ -217,9 +221,14 @@ class Simulation:
         queue = sorted(self._queue, key=lambda entry: entry[:2])
         due_s = {n: one.due_s for n, one in self._pumps.items() if one.due_s < float("inf")}
         return SimulationState(
-            now_s=self.now_s, order=self._order, queue=queue, wake_at_s=due_s,
-            asleep=sorted(self.asleep), published=self._published, draws=self.network.state(),
-        )  # fmt: skip
+            now_s=self.now_s,
+            order=self._order,
+            queue=queue,
+            wake_at_s=due_s,
+            asleep=sorted(self.asleep),
+            published=self._published,
+            draws=self.network.state(),
+        )
 
     def restore(self, state: SimulationState) -> None:
         """Resume from a state."""

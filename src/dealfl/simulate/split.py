@@ -148,11 +148,16 @@ def split_examples(plan: Plan, data: Partition, workers: int, seed: int) -> Spli
     tested = len(held_out[0]) if task is Task.RECOMMENDATION else len(test)
     known = X[rest] if examples.targets is None else examples.targets[rest]
     return Split(
-        plan.make, streams, METRICS[task], held_out, tested, reading.quarantine,
+        plan.make,
+        streams,
+        METRICS[task],
+        held_out,
+        tested,
+        reading.quarantine,
         TRIVIAL[task](known, *held_out[-1:]),
         partial(_blocks, X, examples.targets, rest),
         notes,
-    )  # fmt: skip
+    )
 
 
 def _blocks(X: Any, targets: Any, places: Indices) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401

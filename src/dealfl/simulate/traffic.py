@@ -30,10 +30,17 @@ from dealfl.settings import Amount, OneOf, Whole
 
 _ENVELOPE_BYTES = 512  # of a packet, with the headers of MQTT, TLS and TCP
 _CAUSES: dict[type, str] = {
-    Assignment: "training", Update: "training", Declined: "training",
-    Announce: "announcement", Asleep: "announcement", Welcome: "announcement",
-    Receipt: "receipt", Refusal: "receipt", Sleep: "receipt", Published: "model",
-}  # fmt: skip
+    Assignment: "training",
+    Update: "training",
+    Declined: "training",
+    Announce: "announcement",
+    Asleep: "announcement",
+    Welcome: "announcement",
+    Receipt: "receipt",
+    Refusal: "receipt",
+    Sleep: "receipt",
+    Published: "model",
+}
 
 
 class RadioKeys(Struct, frozen=True, kw_only=True):
@@ -169,9 +176,13 @@ class Traffic:
     def state(self) -> TrafficState:
         """Return the state."""
         return TrafficState(
-            said=self._said, sequences=self._sequences, versions=self._versions, held=self._held,
-            waiting=self._waiting, delays=self._delays,
-        )  # fmt: skip
+            said=self._said,
+            sequences=self._sequences,
+            versions=self._versions,
+            held=self._held,
+            waiting=self._waiting,
+            delays=self._delays,
+        )
 
     def restore(self, state: TrafficState) -> None:
         """Resume from a state."""

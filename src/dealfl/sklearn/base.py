@@ -182,17 +182,20 @@ class ForgettingEstimator(Learned):
 
     def _checked(self, X: object, y: object, **checks: Any) -> tuple[Matrix, NDArray[Any]]:  # noqa: ANN401
         checked: tuple[Matrix, NDArray[Any]] = validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=is_regressor(self),
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=np.float64,
+            y_numeric=is_regressor(self),
             **checks,
-        )  # fmt: skip
+        )
         return checked
 
     def _rows(self, X: object) -> Matrix:
         """Return rows to predict."""
         check_is_fitted(self)
-        rows: Matrix = validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=np.float64
-        )  # fmt: skip
+        rows: Matrix = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         return rows
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401

@@ -169,9 +169,12 @@ class MultinomialNB(ForgettingClassifier):
             raise BadInput(f"class_prior is {priors}; give each of {count} classes a prior > 0")
         bound = shared_bound(range_of(X)[1]) if is_auto(self.feature_bound) else self.feature_bound
         return NaiveBayes(
-            X.shape[1], self.classes_.tolist(), smoothing=self.alpha, feature_bound=bound,
+            X.shape[1],
+            self.classes_.tolist(),
+            smoothing=self.alpha,
+            feature_bound=bound,
             clip=self.clip,
-        )  # fmt: skip
+        )
 
     def _checked(self, X: object, y: object, **checks: Any) -> tuple[Matrix, NDArray[Any]]:  # noqa: ANN401
         rows, labels = super()._checked(X, y, **checks)
@@ -292,9 +295,18 @@ class KNeighborsClassifier(ForgettingClassifier):
         offset = np.asarray(middle if self.offset is None else self.offset, dtype=np.float64)
         distance = np.maximum(high - offset, offset - low)
         return Neighbors(
-            X.shape[1], self.classes_.tolist(), k=self.n_neighbors, tables=self.tables,
-            bits=self.bits, vote_bits=self.vote_bits, seed=self.random_state,
+            X.shape[1],
+            self.classes_.tolist(),
+            k=self.n_neighbors,
+            tables=self.tables,
+            bits=self.bits,
+            vote_bits=self.vote_bits,
+            seed=self.random_state,
             feature_bound=proposed_bound(distance.max()) if auto else self.feature_bound,
-            offset=offset, digits=self.digits, direction_features=self.direction_features,
-            min_bucket=self.min_bucket, enough=self.enough, clip=self.clip,
-        )  # fmt: skip
+            offset=offset,
+            digits=self.digits,
+            direction_features=self.direction_features,
+            min_bucket=self.min_bucket,
+            enough=self.enough,
+            clip=self.clip,
+        )

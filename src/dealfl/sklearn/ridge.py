@@ -106,9 +106,16 @@ class Ridge(RegressorMixin, ForgettingEstimator):  # type: ignore[misc]
         bound, offset = bound_and_offset(self.feature_bound, X, centred=centred)
         goal, shift = bound_and_offset(self.target_bound, y[:, None], centred=centred)
         learner = Tikhonov(
-            X.shape[1], penalty=self.alpha, feature_bound=bound, target_bound=goal, offset=offset,
-            target_offset=shift, solver=self.solver, intercept=self.fit_intercept, clip=self.clip,
-        )  # fmt: skip
+            X.shape[1],
+            penalty=self.alpha,
+            feature_bound=bound,
+            target_bound=goal,
+            offset=offset,
+            target_offset=shift,
+            solver=self.solver,
+            intercept=self.fit_intercept,
+            clip=self.clip,
+        )
         self.target_bound_ = learner.settings["target_bound"]
         self.target_offset_ = learner.settings.get("target_offset", 0.0)
         return learner
@@ -210,6 +217,12 @@ class RidgeClassifier(ForgettingClassifier):
         check_scalar(self.alpha, "alpha", Real, min_val=0)
         bound, offset = bound_and_offset(self.feature_bound, X, centred=bool(self.fit_intercept))
         return TikhonovClassifier(
-            X.shape[1], self.classes_.tolist(), penalty=self.alpha, feature_bound=bound,
-            offset=offset, solver=self.solver, intercept=self.fit_intercept, clip=self.clip,
-        )  # fmt: skip
+            X.shape[1],
+            self.classes_.tolist(),
+            penalty=self.alpha,
+            feature_bound=bound,
+            offset=offset,
+            solver=self.solver,
+            intercept=self.fit_intercept,
+            clip=self.clip,
+        )

@@ -16,7 +16,7 @@ from dealfl_paper.figure import (
     judge,
     select,
     values_of,
-)  # fmt: skip
+)
 from dealfl_paper.problems import TIKHONOV, count_examples, is_stand_in, load_problem
 from dealfl_paper.streams import play, split
 
@@ -25,19 +25,28 @@ __all__ = ["FIGURE"]
 _DEFAULT = "0.02"
 _THETAS = ("0.05", "0.1", "0.2", "0.4", "0.7")
 _LOSSES = {  # points of the paper
-    "housing": 12.0, "mushrooms": 3.0, "phishing": 9.0, "cadata": 3.0,
-    "yearpredictionmsd-like": 3.0, "covtype": 3.0,
-}  # fmt: skip
+    "housing": 12.0,
+    "mushrooms": 3.0,
+    "phishing": 9.0,
+    "cadata": 3.0,
+    "yearpredictionmsd-like": 3.0,
+    "covtype": 3.0,
+}
 _ROWS = 100_000
 
 
 def _settings(quick: bool) -> list[Setting]:
     return [
-        {"dataset": dataset, "learner": learner, "rows": 2_000 if quick else _ROWS,
-         "trainings": 30 if quick else 100, "seed": seed}
+        {
+            "dataset": dataset,
+            "learner": learner,
+            "rows": 2_000 if quick else _ROWS,
+            "trainings": 30 if quick else 100,
+            "seed": seed,
+        }
         for dataset, learner in TIKHONOV.items()
         for seed in range(3 if quick else 5)
-    ]  # fmt: skip
+    ]
 
 
 def _run(setting: Setting) -> list[Row]:

@@ -51,11 +51,18 @@ History = list[int]
 def _settings(quick: bool) -> list[Setting]:
     chunks = [10] if quick else [_CHUNK] * 6
     return [
-        {"dataset": dataset, "users": 8, "devices": size, "trainings": 40,
-         "tolerance": 0.5, "governor": "interactive", "seed": seed}
+        {
+            "dataset": dataset,
+            "users": 8,
+            "devices": size,
+            "trainings": 40,
+            "tolerance": 0.5,
+            "governor": "interactive",
+            "seed": seed,
+        }
         for dataset in _MEDIANS_MS
         for seed, size in enumerate(chunks)
-    ]  # fmt: skip
+    ]
 
 
 def _run(setting: Setting) -> list[Row]:

@@ -19,7 +19,7 @@ from dealfl_paper.figure import (
     select,
     show_number,
     values_of,
-)  # fmt: skip
+)
 from dealfl_paper.one_user import CHANGES, LABELS, change_models, label_of
 from dealfl_paper.problems import count_examples, is_stand_in
 
@@ -49,17 +49,29 @@ _SAVED = (  # learner, dataset, scheme that DEAL is compared with, saved µAh in
 
 def _settings(quick: bool) -> list[Setting]:
     settings: list[Setting] = [
-        {"panel": "one user", "learner": learner, "dataset": dataset,
-         "rows": 30_000 if quick else None, "users": 5 if quick else 20, "seed": 0}
+        {
+            "panel": "one user",
+            "learner": learner,
+            "dataset": dataset,
+            "rows": 30_000 if quick else None,
+            "users": 5 if quick else 20,
+            "seed": 0,
+        }
         for learner, dataset in CHANGES
-    ]  # fmt: skip
+    ]
     settings += [
-        {"panel": "fleet", "learner": learner, "dataset": dataset,
-         "rows": 1_000 if quick else 5_000, "rounds": 4 if quick else 20, "seed": seed}
+        {
+            "panel": "fleet",
+            "learner": learner,
+            "dataset": dataset,
+            "rows": 1_000 if quick else 5_000,
+            "rounds": 4 if quick else 20,
+            "seed": seed,
+        }
         for learner, dataset in _FLEETS.items()
         if not quick or learner == "naive_bayes"
         for seed in range(1 if quick else 3)
-    ]  # fmt: skip
+    ]
     return settings
 
 
@@ -82,11 +94,13 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
         frequency_plot(
             f"{label}: charge by CPU frequency on the Honor (modelled)",
             "Median over the users, compute alone. The band is a factor of 3.",
-            select(users, learner=learner), "compute_uah", "µAh",
+            select(users, learner=learner),
+            "compute_uah",
+            "µAh",
         )
         for learner, label in LABELS.items()
         if select(users, learner=learner)
-    ]  # fmt: skip
+    ]
     return [*plots, _whole_plot(users), *([_levers_plot(fleets)] if fleets else [])]
 
 

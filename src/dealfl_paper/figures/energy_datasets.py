@@ -17,7 +17,7 @@ from dealfl_paper.figure import (
     median,
     select,
     values_of,
-)  # fmt: skip
+)
 from dealfl_paper.one_user import change_models
 from dealfl_paper.problems import TIKHONOV, count_examples, is_stand_in
 
@@ -28,10 +28,15 @@ _FASTEST = "2112"
 
 def _settings(quick: bool) -> list[Setting]:
     return [
-        {"learner": learner, "dataset": dataset, "rows": 30_000 if quick else None,
-         "users": 3 if quick else 20, "seed": 0}
+        {
+            "learner": learner,
+            "dataset": dataset,
+            "rows": 30_000 if quick else None,
+            "users": 3 if quick else 20,
+            "seed": 0,
+        }
         for dataset, learner in TIKHONOV.items()
-    ]  # fmt: skip
+    ]
 
 
 def _charge(rows: Sequence[Row], dataset: str, scheme: str) -> float:
@@ -43,10 +48,14 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
     datasets = values_of(rows, "dataset")
     names = ["year*" if is_stand_in(dataset) else dataset for dataset in datasets]
     traces = [
-        bars(names, [_charge(rows, dataset, scheme) for dataset in datasets],
-             scheme_label(scheme), scheme)
+        bars(
+            names,
+            [_charge(rows, dataset, scheme) for dataset in datasets],
+            scheme_label(scheme),
+            scheme,
+        )
         for scheme in ("deal", "original", "incremental")
-    ]  # fmt: skip
+    ]
     values = [height for trace in traces for height in trace["y"]]
     return [
         Plot(
@@ -74,15 +83,19 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
     return [
         Claim(
             "Tikhonov: on every dataset at least one order of magnitude less energy than Original",
-            "≥ 10 times", here,
-            judge(all(at_least(one, 1) for one in real), comparable=bool(real)), why,
+            "≥ 10 times",
+            here,
+            judge(all(at_least(one, 1) for one in real), comparable=bool(real)),
+            why,
         ),
         Claim(
             "Tikhonov: on some datasets three orders of magnitude less energy than Original",
-            "≥ 1,000 times", here,
-            judge(any(at_least(one, 3) for one in real), comparable=bool(real)), why,
+            "≥ 1,000 times",
+            here,
+            judge(any(at_least(one, 3) for one in real), comparable=bool(real)),
+            why,
         ),
-    ]  # fmt: skip
+    ]
 
 
 FIGURE = Figure(

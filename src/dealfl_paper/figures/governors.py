@@ -21,8 +21,14 @@ from dealfl_paper.figure import (
 __all__ = ["FIGURE"]
 
 _GOVERNORS = (
-    "deal", "interactive", "ondemand", "conservative", "performance", "powersave", "schedutil",
-)  # fmt: skip
+    "deal",
+    "interactive",
+    "ondemand",
+    "conservative",
+    "performance",
+    "powersave",
+    "schedutil",
+)
 _WORKLOADS = {  # dataset, learner, scheme: little and much work in a wake-up
     "naive Bayes, DEAL": ("phishing", "naive_bayes", "deal"),
     "PageRank, Original": ("jester", "personalized_pagerank", "original"),
@@ -31,13 +37,18 @@ _WORKLOADS = {  # dataset, learner, scheme: little and much work in a wake-up
 
 def _settings(quick: bool) -> list[Setting]:
     return [
-        {"workload": name, "governor": governor, "rows": 1_000 if quick else 5_000,
-         "rounds": 4 if quick else 20, "seed": seed}
+        {
+            "workload": name,
+            "governor": governor,
+            "rows": 1_000 if quick else 5_000,
+            "rounds": 4 if quick else 20,
+            "seed": seed,
+        }
         for name in _WORKLOADS
         if not quick or name.endswith("DEAL")
         for governor in _GOVERNORS
         for seed in range(1 if quick else 3)
-    ]  # fmt: skip
+    ]
 
 
 def _run(setting: Setting) -> list[Row]:
@@ -62,7 +73,7 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
         ("compute_j", "Energy of computing (modelled)", "As % of the performance governor."),
         ("compute_s", "Time of computing (modelled)", "As % of the performance governor."),
         ("whole_j", "Energy of whole devices (modelled)", "As above, with the radio."),
-    ):  # fmt: skip
+    ):
         traces = []
         for shade, workload in enumerate(values_of(rows, "workload"), 4):
             own = select(rows, workload=workload)

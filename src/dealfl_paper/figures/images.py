@@ -27,10 +27,16 @@ _THETA = "0.02"
 
 def _settings(quick: bool) -> list[Setting]:
     return [
-        {"dataset": "cifar10", "rows": 500 if quick else 10_000, "tested": 200 if quick else 2_000,
-         "trainings": 10 if quick else 50, "theta": _THETA, "seed": seed}
+        {
+            "dataset": "cifar10",
+            "rows": 500 if quick else 10_000,
+            "tested": 200 if quick else 2_000,
+            "trainings": 10 if quick else 50,
+            "theta": _THETA,
+            "seed": seed,
+        }
         for seed in range(2 if quick else 3)
-    ]  # fmt: skip
+    ]
 
 
 def _run(setting: Setting) -> list[Row]:

@@ -52,8 +52,14 @@ def _attack_forgotten(trials: int, seed: int) -> Row:
         retrained = Counts.of(histories[others])
         found.append(int(find_touched_items(_counts_of(model), retrained, refined=False).sum()))
         model.learn(histories[[user]])
-    return {"name": _FORGOTTEN, "size": 1, "quality": float(np.mean(found)), "floor": 0.0,
-            "trials": trials, "measure": "items found"}  # fmt: skip
+    return {
+        "name": _FORGOTTEN,
+        "size": 1,
+        "quality": float(np.mean(found)),
+        "floor": 0.0,
+        "trials": trials,
+        "measure": "items found",
+    }
 
 
 def _counts_of(model: PersonalizedPageRank) -> Counts:
@@ -73,11 +79,16 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
     shown = [
         (f"{name}, {measure}".rstrip(", "), point)
         for name, measure in (
-            (_SIMILAR, ""), (_PAPER_RULE, "recall"), (_PAPER_RULE, "precision"),
-            (_REFINED, "recall"), (_REFINED, "precision"), (_FORGOTTEN, ""), (_RIDGE, ""),
+            (_SIMILAR, ""),
+            (_PAPER_RULE, "recall"),
+            (_PAPER_RULE, "precision"),
+            (_REFINED, "recall"),
+            (_REFINED, "precision"),
+            (_FORGOTTEN, ""),
+            (_RIDGE, ""),
         )
         if (point := _point(rows, name, measure))
-    ]  # fmt: skip
+    ]
     names = [
         name.replace(" (Figure 1)", "").replace("stale model, ", "stale, ") for name, _ in shown
     ]

@@ -24,10 +24,14 @@ _STREAM = {
 
 def _settings(quick: bool) -> list[Setting]:
     return [
-        {"scheme": scheme, "rows": 1_000 if quick else None, "rounds": 25 if quick else 100,
-         "seed": 0}
+        {
+            "scheme": scheme,
+            "rows": 1_000 if quick else None,
+            "rounds": 25 if quick else 100,
+            "seed": 0,
+        }
         for scheme in SCHEMES
-    ]  # fmt: skip
+    ]
 
 
 def _run(setting: Setting) -> list[Row]:
@@ -66,11 +70,15 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
         ("touched", "Share of the examples that the training learns, retrains on or forgets."),
     ):
         traces = [
-            line([row["round"] for row in own], [100 * row[key] for row in own],
-                 scheme_label(scheme), scheme)
+            line(
+                [row["round"] for row in own],
+                [100 * row[key] for row in own],
+                scheme_label(scheme),
+                scheme,
+            )
             for scheme in values_of(rows, "scheme")
             if (own := select(rows, scheme=scheme))
-        ]  # fmt: skip
+        ]
         for trace, dash in zip(traces, ("solid", "solid", "solid", "dash"), strict=False):
             trace["line"]["dash"] = dash
         plots.append(
@@ -98,25 +106,29 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
     newfl, original, deal = of("newfl", "held"), of("original", "touched"), of("deal", "touched")
     return [
         Claim(
-            "NewFL: all objects are new", "always 100 %",
+            "NewFL: all objects are new",
+            "always 100 %",
             f"{100 * min(newfl):.0f} to {100 * max(newfl):.0f} %",
-            judge(min(newfl) == max(newfl) == 1.0), "Counted in a federated run.",
+            judge(min(newfl) == max(newfl) == 1.0),
+            "Counted in a federated run.",
         ),
         Claim(
-            "Original: the share of new objects falls from round to round", "falls",
+            "Original: the share of new objects falls from round to round",
+            "falls",
             f"{100 * original[0]:.1f} % to {100 * original[-1]:.1f} %",
             judge(original == sorted(original, reverse=True) and original[-1] < original[0]),
             "Counted: ten new objects among all that are retrained on.",
         ),
         Claim(
-            "DEAL: the share of new objects jitters", "jitters",
+            "DEAL: the share of new objects jitters",
+            "jitters",
             f"{100 * min(deal):.1f} to {100 * max(deal):.1f} %, {_reversals(deal)} reversals in "
             f"{len(deal)} rounds",
             judge(_reversals(deal) >= len(deal) / 4),
             "Counted among the objects that are touched. θ·held is not a whole number, so its "
             "fraction is carried to the next round and the number of forgotten objects alternates.",
         ),
-    ]  # fmt: skip
+    ]
 
 
 FIGURE = Figure(

@@ -35,10 +35,14 @@ Int64s = NDArray[np.int64]
 
 def _settings(quick: bool) -> list[Setting]:
     settings: list[Setting] = [
-        {"panel": "swaps", "model": model, "rounds": 8 if quick else 40,
-         "shares": [10, 34] if quick else [5, 10, 20, 34, 50, 70, 90]}
+        {
+            "panel": "swaps",
+            "model": model,
+            "rounds": 8 if quick else 40,
+            "shares": [10, 34] if quick else [5, 10, 20, 34, 50, 70, 90],
+        }
         for model in _MODELS
-    ]  # fmt: skip
+    ]
     return [
         *settings,
         {"panel": "top k", "k": 50, "forgotten": 94},
@@ -86,9 +90,15 @@ def _touched(problem: Problem, rounds: int) -> list[list[int]]:
     memory, settings = _Watched(frames=1 << 20, made=[]), problem.make().settings
     journal, kind = Journal(), type(problem.make())
     worker = Worker(
-        "swaps", "phone", lambda: kind(**settings), journal, MeasuredMeter(), key=b"swaps",
-        forget_fraction=_FORGOTTEN, keys=WorkerKeys(model="resident", memory=memory),
-    )  # fmt: skip
+        "swaps",
+        "phone",
+        lambda: kind(**settings),
+        journal,
+        MeasuredMeter(),
+        key=b"swaps",
+        forget_fraction=_FORGOTTEN,
+        keys=WorkerKeys(model="resident", memory=memory),
+    )
     session = journal.state.session
     welcome = Welcome(
         job="swaps", worker="phone", incarnation=1, session=session, journal_id=journal.id

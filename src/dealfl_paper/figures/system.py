@@ -27,11 +27,17 @@ _TASKS: dict[str, dict[str, object]] = {  # keys in which a job differs from the
     "digits": {},
     "phishing": {"job.dataset": "phishing", "job.learner": "naive_bayes", "data.rows": 2000},
     "movielens": {
-        "job.dataset": "movielens", "job.learner": "personalized_pagerank", "data.rows": 300,
-        "data.partition": "by_owner", "arrival.examples_per_hour": 20.0, "job.min_waiting": 20,
-        "job.workers_per_round": 6, "job.evaluate_every": 1000, "data.test_share": 0.4,
+        "job.dataset": "movielens",
+        "job.learner": "personalized_pagerank",
+        "data.rows": 300,
+        "data.partition": "by_owner",
+        "arrival.examples_per_hour": 20.0,
+        "job.min_waiting": 20,
+        "job.workers_per_round": 6,
+        "job.evaluate_every": 1000,
+        "data.test_share": 0.4,
     },
-}  # fmt: skip
+}
 _SYSTEMS = ("deal", "original", "newfl", "incremental")
 _LABELS = {
     "deal": "DEAL",
@@ -120,10 +126,12 @@ def _claim(rows: Sequence[Row], task: str) -> Claim:
     own = select(rows, task=task)
     deal = {row["seed"]: row for row in select(own, system="deal")}
     saved = {
-        system: [100 * (1 - deal[row["seed"]]["energy_j"] / row["energy_j"])
-                 for row in select(own, system=system)]
+        system: [
+            100 * (1 - deal[row["seed"]]["energy_j"] / row["energy_j"])
+            for row in select(own, system=system)
+        ]
         for system in _SYSTEMS[1:]
-    }  # fmt: skip
+    }
     lost = [row["quality"] - deal[row["seed"]]["quality"] for row in select(own, system="original")]
     loss, mean = sum(lost) / len(lost), sum(saved["original"]) / len(lost)
     delay = estimate(list(deal.values()), "delay_h").mean

@@ -34,12 +34,17 @@ _DEFAULT = "0.02"
 def _settings(quick: bool) -> list[Setting]:
     models = ["Tikhonov, cadata", "Tikhonov, phishing"] if quick else list(_MODELS)
     return [
-        {"model": model, "theta": theta, "rows": 1_000 if quick else 5_000,
-         "rounds": 8 if quick else 30, "seed": seed}
+        {
+            "model": model,
+            "theta": theta,
+            "rows": 1_000 if quick else 5_000,
+            "rounds": 8 if quick else 30,
+            "seed": seed,
+        }
         for model in models
         for theta in (("0", "0.02", "1") if quick else _THETAS)
         for seed in range(1 if quick else 2)
-    ]  # fmt: skip
+    ]
 
 
 def _run(setting: Setting) -> list[Row]:
@@ -81,15 +86,15 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
         thetas = values_of(own, "theta")
         shares, heights = _means(own, "forgetness"), _means(own, "quality")
         labels = [f"θ = {theta}" for theta in thetas]
-        trace = line(shares, heights, model, shade, text=labels,
-                     hovertemplate="%{text}: %{y:.3f}")  # fmt: skip
+        trace = line(shares, heights, model, shade, text=labels, hovertemplate="%{text}: %{y:.3f}")
         knee = thetas.index(find_knee(thetas, shares, heights))
         sizes = [14 if place == knee else 6 for place in range(len(thetas))]
         quality.append(trace | {"marker": trace["marker"] | {"size": sizes}})
         spent = _means(own, "compute_j")
         shown = [one / spent[0] for one in spent]
-        energy.append(line(shares, shown, model, shade, text=labels,
-                           hovertemplate="%{text}: %{y:.2f}"))  # fmt: skip
+        energy.append(
+            line(shares, shown, model, shade, text=labels, hovertemplate="%{text}: %{y:.2f}")
+        )
     forgotten = axis("level of forgetness: forgotten / learned")
     return [
         Plot(

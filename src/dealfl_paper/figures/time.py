@@ -45,16 +45,29 @@ def _settings(quick: bool) -> list[Setting]:
         whole = count_examples(dataset)
         sizes = [30_000] if quick else [size for size in _SIZES if size < whole] + [None]
         settings += [
-            {"panel": "one user", "learner": learner, "dataset": dataset, "rows": rows,
-             "users": 5 if quick else 20, "seed": 0}
+            {
+                "panel": "one user",
+                "learner": learner,
+                "dataset": dataset,
+                "rows": rows,
+                "users": 5 if quick else 20,
+                "seed": 0,
+            }
             for rows in sizes
-        ]  # fmt: skip
+        ]
     for learner, dataset in (("naive_bayes", "phishing"),) if quick else CHANGES:
         settings += [
-            {"panel": "federated", "learner": learner, "dataset": dataset, "scheme": scheme,
-             "rows": 1_000 if quick else 3_000, "rounds": 5 if quick else 20, "seed": 0}
+            {
+                "panel": "federated",
+                "learner": learner,
+                "dataset": dataset,
+                "scheme": scheme,
+                "rows": 1_000 if quick else 3_000,
+                "rounds": 5 if quick else 20,
+                "seed": 0,
+            }
             for scheme in SCHEMES
-        ]  # fmt: skip
+        ]
     return settings
 
 
@@ -90,10 +103,12 @@ def _host_plot(users: Sequence[Row]) -> Plot:
         return median([row["host_ms"] for row in rows])
 
     return _scheme_plot(
-        largest(users), host_ms, "Training time of one user's change on the host (measured)",
+        largest(users),
+        host_ms,
+        "Training time of one user's change on the host (measured)",
         "Median over the users. The model was trained on the whole dataset. * generated stand-in "
         "data.",
-    )  # fmt: skip
+    )
 
 
 def _scheme_plot(
@@ -151,10 +166,12 @@ def _federated_plot(rows: Sequence[Row]) -> Plot:
         return float(1e3 * found[0]["compute_s"] / max(found[0]["wake_ups"], 1))
 
     return _scheme_plot(
-        rows, wake_up_ms, "Federated rounds: training time of a wake-up (modelled)",
+        rows,
+        wake_up_ms,
+        "Federated rounds: training time of a wake-up (modelled)",
         "20 phones of five kinds share a sample of the dataset; each round brings five examples to "
         "each. A phone holds little, so retraining on all of it costs little more.",
-    )  # fmt: skip
+    )
 
 
 # -- claims -------------------------------------------------------------------------------------

@@ -18,8 +18,20 @@ from dealfl_paper.laboratory.setting import (
 )
 
 __all__ = [
-    "SECTIONS", "Course", "Laboratory", "Optimum", "Policy", "Result", "WrongChoices",
-    "compute_bound", "find_optima", "judge_wrong_choices", "measure_wrong_choices", "preset_names",
-    "read_laboratory", "read_setting", "run_laboratory",
+    "SECTIONS",
+    "Course",
+    "Laboratory",
+    "Optimum",
+    "Policy",
+    "Result",
+    "WrongChoices",
+    "compute_bound",
+    "find_optima",
+    "judge_wrong_choices",
+    "measure_wrong_choices",
+    "preset_names",
+    "read_laboratory",
+    "read_setting",
+    "run_laboratory",
     "write_selection_page",
-]  # fmt: skip
+]

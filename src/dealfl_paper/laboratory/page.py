@@ -73,11 +73,14 @@ def _fractions(result: Result) -> Plot:
     workers = [f"worker {place}" for place in range(1, result.setting.workers + 1)]
     traces: list[Trace] = [
         {
-            "type": "bar", "x": workers, "y": course.fractions.mean(axis=0).tolist(),
-            "name": for_plotly(course.policy.label), "marker": {"color": colour},
+            "type": "bar",
+            "x": workers,
+            "y": course.fractions.mean(axis=0).tolist(),
+            "name": for_plotly(course.policy.label),
+            "marker": {"color": colour},
         }
         for course, colour in zip(result.courses, cycle(COLOURS), strict=False)
-    ]  # fmt: skip
+    ]
     for values, name, symbol, size in (
         (result.setting.fairness, "guarantee", "line-ew-open", 30),
         (result.optimum.fractions, "optimum", "diamond-open", 12),

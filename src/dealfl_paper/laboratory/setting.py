@@ -25,9 +25,19 @@ from dealfl.settings import (
 )
 
 __all__ = [
-    "SECTIONS", "Batteries", "DayNight", "Independent", "Laboratory", "Markov", "Policy", "Steady",
-    "Workers", "preset_names", "read_laboratory", "read_setting",
-]  # fmt: skip
+    "SECTIONS",
+    "Batteries",
+    "DayNight",
+    "Independent",
+    "Laboratory",
+    "Markov",
+    "Policy",
+    "Steady",
+    "Workers",
+    "preset_names",
+    "read_laboratory",
+    "read_setting",
+]
 
 Floats = NDArray[np.float64]
 PositiveShare = Annotated[float, Meta(gt=0, le=1)]
@@ -137,8 +147,10 @@ class Laboratory(Struct, frozen=True, eq=False):
 
 
 _AVAILABILITIES: tuple[type[Independent | Markov | DayNight], ...] = (
-    Independent, Markov, DayNight,
-)  # fmt: skip
+    Independent,
+    Markov,
+    DayNight,
+)
 _DRIFTS: tuple[type[Steady | Batteries], ...] = (Steady, Batteries)
 SECTIONS: dict[str, Sequence[type[Struct]]] = {
     "setting": (Plan,),

@@ -27,8 +27,27 @@ from dealfl.data.sources.memory import (
 )
 
 __all__ = [
-    "Bounded", "Column", "CsvSource", "LibsvmSource", "MemoryRows", "MemoryTable", "OwnerNames",
-    "Quarantine", "Quarantined", "RatingsSource", "Reading", "RowBlock", "Source", "TableData",
-    "WordColumn", "feature_columns", "find_date", "is_missing", "item_names", "open_table",
-    "report_progress", "source_in_order", "source_of_domain",
-]  # fmt: skip
+    "Bounded",
+    "Column",
+    "CsvSource",
+    "LibsvmSource",
+    "MemoryRows",
+    "MemoryTable",
+    "OwnerNames",
+    "Quarantine",
+    "Quarantined",
+    "RatingsSource",
+    "Reading",
+    "RowBlock",
+    "Source",
+    "TableData",
+    "WordColumn",
+    "feature_columns",
+    "find_date",
+    "is_missing",
+    "item_names",
+    "open_table",
+    "report_progress",
+    "source_in_order",
+    "source_of_domain",
+]

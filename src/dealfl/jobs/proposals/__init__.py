@@ -5,5 +5,13 @@ from dealfl.jobs.proposals.starting import Start, Wishes, start, start_in_memory
 from dealfl.jobs.proposals.survey import Found
 
 __all__ = [
-    "Ask", "Found", "Roles", "Sizes", "Start", "Wishes", "start", "start_in_memory", "take_guess",
-]  # fmt: skip
+    "Ask",
+    "Found",
+    "Roles",
+    "Sizes",
+    "Start",
+    "Wishes",
+    "start",
+    "start_in_memory",
+    "take_guess",
+]

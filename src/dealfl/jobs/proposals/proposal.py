@@ -313,9 +313,13 @@ class Sizes:
 
 
 def draft_job(
-    name: str, learner: str, source: Sequence[str], features: Sequence[str], sizes: Sizes,
+    name: str,
+    learner: str,
+    source: Sequence[str],
+    features: Sequence[str],
+    sizes: Sizes,
     by_owner: bool,
-) -> str:  # fmt: skip
+) -> str:
     """Return the text of a job file."""
     partition = '"by_owner"     # the rows of an owner stay on one device'
     partition = partition if by_owner else '"uniform"'

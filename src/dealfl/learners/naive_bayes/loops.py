@@ -80,9 +80,19 @@ def _find_classes(numbers: Array, lowest: int, codes: Array, classes: Array) -> 
 
 @compile_loop
 def change_rows(
-    rows: Array, numbers: Array, lowest: int, codes: Array, grid: Array, limits: Array,
-    counts: Array, sums: Array, first: int, added: Array, changes: Array, sign: int,
-) -> bool:  # fmt: skip
+    rows: Array,
+    numbers: Array,
+    lowest: int,
+    codes: Array,
+    grid: Array,
+    limits: Array,
+    counts: Array,
+    sums: Array,
+    first: int,
+    added: Array,
+    changes: Array,
+    sign: int,
+) -> bool:
     """Sum rows and change the tables of classes from `first` on, or nothing if that fails."""
     classes = np.empty(len(rows), np.uint64)
     if not _find_classes(numbers, lowest, codes, classes):

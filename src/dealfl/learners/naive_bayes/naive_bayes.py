@@ -40,7 +40,7 @@ from dealfl.learners.inputs import (
     Offset,
     dense_blocks,
     require_integer,
-)  # fmt: skip
+)
 from dealfl.learners.naive_bayes.plain import (
     add_changes,
     add_points,
@@ -108,9 +108,12 @@ class NaiveBayes(Classifier):
     tasks = ("classification",)
     feature_map = "bins"
     cycles = LearnerCycles(
-        Cycles(1.163, 70920), Cycles(1.02, 26630), Cycles(6.717, 86300), Cycles(8.096, 163000),
+        Cycles(1.163, 70920),
+        Cycles(1.02, 26630),
+        Cycles(6.717, 86300),
+        Cycles(8.096, 163000),
         Cycles(2.006, 193100),
-    )  # fmt: skip
+    )
     workload = Workload(LABELLED, labelled_rows, 10, 2_000)
 
     def __init__(

@@ -23,9 +23,19 @@ _CACHED_VALUES = 1 << 15  # values of a block of rows that stays in the cache
 
 @twin
 def change_rows(
-    rows: Floats, numbers: Int64s, lowest: int, codes: Int64s, grid: Floats, limits: Int64s,
-    counts: Int64s, sums: Int64s, first: int, added: Int64s, changes: Int64s, sign: int,
-) -> bool:  # fmt: skip
+    rows: Floats,
+    numbers: Int64s,
+    lowest: int,
+    codes: Int64s,
+    grid: Floats,
+    limits: Int64s,
+    counts: Int64s,
+    sums: Int64s,
+    first: int,
+    added: Int64s,
+    changes: Int64s,
+    sign: int,
+) -> bool:
     """Sum rows and change the tables of classes from `first` on, or nothing if that fails.
 
     The class of a row is `codes[number - lowest]`. Counts and sums of the rows are written to
@@ -102,9 +112,14 @@ def add_stored(
 
 @twin
 def add_changes(
-    counts: Int64s, sums: Int64s, limits: Int64s, first: int, added: Int64s, changes: Int64s,
+    counts: Int64s,
+    sums: Int64s,
+    limits: Int64s,
+    first: int,
+    added: Int64s,
+    changes: Int64s,
     sign: int,
-) -> bool:  # fmt: skip
+) -> bool:
     """Change counts and sums of classes from `first` on, or nothing if it may be impossible.
 
     A negative number is refused: it is impossible, or a sum does not fit 64 bits.

@@ -190,9 +190,15 @@ def _is_loose(depth: int) -> Number:
 
 @compile_loop
 def _shift_pairs(
-    pairs: Array, items: Array, guard: Array, order: Array, ranks: Array, full: bool, by: int,
+    pairs: Array,
+    items: Array,
+    guard: Array,
+    order: Array,
+    ranks: Array,
+    full: bool,
+    by: int,
     lines: Array,
-) -> Number:  # fmt: skip
+) -> Number:
     """Add to all pairs of a history; return the smallest count before.
 
     Small slacks are noted in one line for each item; a loose item has none.

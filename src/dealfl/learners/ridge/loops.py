@@ -30,9 +30,16 @@ def fill_matrix(low: Array, high: Array, units: Array, matrix: Array) -> None:
 
 
 def _step(
-    first: Array, second: Array, rest: Array, along: float, by: float, add: float, along_2: float,
-    by_2: float, add_2: float,
-) -> None:  # fmt: skip
+    first: Array,
+    second: Array,
+    rest: Array,
+    along: float,
+    by: float,
+    add: float,
+    along_2: float,
+    by_2: float,
+    add_2: float,
+) -> None:
     """Change two rows of a table and the rest of a row; see `update_table`."""
     for place in range(len(rest)):
         left = rest[place] - along * first[place]
@@ -217,9 +224,18 @@ def _round(values: Array, bound: Array, scale: Array, row: Array) -> int:
 
 @compile_loop
 def change_row(
-    values: Array, targets: Array, scales: Array, limit: float, low: Array, high: Array,
-    stale: Array, sign: int, rows: Array, table: Array, weights: Array,
-) -> int:  # fmt: skip
+    values: Array,
+    targets: Array,
+    scales: Array,
+    limit: float,
+    low: Array,
+    high: Array,
+    stale: Array,
+    sign: int,
+    rows: Array,
+    table: Array,
+    weights: Array,
+) -> int:
     """Round one row, add or subtract its products, and let the table of a factor follow."""
     row, stop = rows[0], 1 + values.shape[1]
     row[0] = 1
@@ -257,9 +273,15 @@ def _shift_moments(low: Array, high: Array, added: Array, added_high: Array, sig
 
 @compile_loop
 def change_moments(
-    low: Array, high: Array, limit: float, stale: Array, added: Array, added_high: Array,
-    sign: int, doubtful: Array,
-) -> int:  # fmt: skip
+    low: Array,
+    high: Array,
+    limit: float,
+    stale: Array,
+    added: Array,
+    added_high: Array,
+    sign: int,
+    doubtful: Array,
+) -> int:
     """Add moments of a batch or subtract them; return like `change_row`, without a table."""
     if _shift_moments(low, high, added, added_high, sign) < 0:
         _shift_moments(low, high, added, added_high, -sign)

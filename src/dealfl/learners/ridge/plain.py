@@ -73,9 +73,18 @@ def row_products(rows: Int64s) -> Int64s:
 
 @twin
 def change_row(
-    values: Floats, targets: Floats, scales: Floats, limit: float, low: Int64s, high: Int64s,
-    stale: NDArray[np.bool_], sign: int, rows: Points, table: Floats, weights: Floats,  # noqa: ARG001
-) -> int:  # fmt: skip
+    values: Floats,
+    targets: Floats,
+    scales: Floats,
+    limit: float,
+    low: Int64s,
+    high: Int64s,
+    stale: NDArray[np.bool_],
+    sign: int,
+    rows: Points,
+    table: Floats,
+    weights: Floats,  # noqa: ARG001
+) -> int:
     """Round one row, add or subtract its products, and let the table of a factor follow.
 
     The rounded row is written to `rows[0]`. Return the number of columns that must be checked
@@ -113,9 +122,15 @@ def shift_row(low: Int64s, high: Int64s, row: Points, sign: int) -> bool:
 
 @twin
 def change_moments(
-    low: Int64s, high: Int64s, limit: float, stale: NDArray[np.bool_], added: Int64s,
-    added_high: Int64s, sign: int, doubtful: Points,
-) -> int:  # fmt: skip
+    low: Int64s,
+    high: Int64s,
+    limit: float,
+    stale: NDArray[np.bool_],
+    added: Int64s,
+    added_high: Int64s,
+    sign: int,
+    doubtful: Points,
+) -> int:
     """Add moments of a batch or subtract them; return like `change_row`, without a table."""
     if len(high):
         total = low + sign * added

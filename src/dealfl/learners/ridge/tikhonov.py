@@ -202,9 +202,18 @@ class NormalEquations(RowLearner):
         row = np.empty((2, self._columns), np.int32)
         table, fresh = weights.table()
         outcome = change_row(
-            np.ascontiguousarray(X, np.float64), self._target_values(y, 1), self._scales,
-            self._limit, low, high, state.stale("moments"), sign, row, table, fresh,
-        )  # fmt: skip
+            np.ascontiguousarray(X, np.float64),
+            self._target_values(y, 1),
+            self._scales,
+            self._limit,
+            low,
+            high,
+            state.stale("moments"),
+            sign,
+            row,
+            table,
+            fresh,
+        )
         if outcome > 0 and not self._is_possible(row[1, :outcome]):
             shift_row(low, high, row[0], -sign)
             outcome = SAME
@@ -371,9 +380,12 @@ class Tikhonov(NormalEquations):
     tasks = ("regression",)
     dips_at_features = True
     cycles = LearnerCycles(
-        Cycles(0.975, 260900), Cycles(0.953, 340600), Cycles(0.997, 219200),
-        Cycles(1.047, 363900), Cycles(0.523, 578400),
-    )  # fmt: skip
+        Cycles(0.975, 260900),
+        Cycles(0.953, 340600),
+        Cycles(0.997, 219200),
+        Cycles(1.047, 363900),
+        Cycles(0.523, 578400),
+    )
     workload = Workload(NUMBERED, numbered_rows, 10, 2_000)
 
     def __init__(
@@ -404,9 +416,14 @@ class Tikhonov(NormalEquations):
         shape: dict[str, Setting] = {"n_features": features}
         shape |= self._target_grid.settings(clip=clip)
         weights = RidgeWeights(
-            grid, 1, (1.0 / self._target_scale, 0.0), penalty=penalty, solver=solver,
-            intercept=intercept, target_offset=float(self._target_grid.offset[0]),
-        )  # fmt: skip
+            grid,
+            1,
+            (1.0 / self._target_scale, 0.0),
+            penalty=penalty,
+            solver=solver,
+            intercept=intercept,
+            target_offset=float(self._target_grid.offset[0]),
+        )
         edges = float(self._target_grid.bound[0]), self._target_scale
         super().__init__(shape, grid, 1, weights, edges, clip=clip, storage=storage)
 
@@ -489,9 +506,12 @@ class TikhonovClassifier(NormalEquations, Classifier):
     tasks = ("classification",)
     dips_at_features = True
     cycles = LearnerCycles(
-        Cycles(0.6756, 220700), Cycles(0.5914, 149400), Cycles(0.8606, 272900),
-        Cycles(1.01, 435500), Cycles(0.4951, 629200),
-    )  # fmt: skip
+        Cycles(0.6756, 220700),
+        Cycles(0.5914, 149400),
+        Cycles(0.8606, 272900),
+        Cycles(1.01, 435500),
+        Cycles(0.4951, 629200),
+    )
     workload = Workload(LABELLED, labelled_rows, 10, 2_000)
 
     def __init__(
@@ -513,9 +533,13 @@ class TikhonovClassifier(NormalEquations, Classifier):
         grid = FixedPoint.of(features, feature_bound, fraction_bits, offset=offset)
         shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
         weights = RidgeWeights(  # the goal is +1 for the class and -1 for the rest
-            grid, len(self._labels), (2.0, -1.0), penalty=penalty, solver=solver,
+            grid,
+            len(self._labels),
+            (2.0, -1.0),
+            penalty=penalty,
+            solver=solver,
             intercept=intercept,
-        )  # fmt: skip
+        )
         super().__init__(
             shape, grid, len(self._labels), weights, (1.0, 1.0), clip=clip, storage=storage
         )

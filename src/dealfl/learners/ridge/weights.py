@@ -47,9 +47,16 @@ class RidgeWeights:
     """
 
     def __init__(
-        self, grid: FixedPoint, targets: int, goal: tuple[float, float], *, penalty: float,
-        solver: str, intercept: bool, target_offset: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        grid: FixedPoint,
+        targets: int,
+        goal: tuple[float, float],
+        *,
+        penalty: float,
+        solver: str,
+        intercept: bool,
+        target_offset: float = 0.0,
+    ) -> None:
         if not np.isfinite(penalty) or penalty < 0:
             raise BadInput(f"penalty is {penalty!r}; it must be a finite number ≥ 0")
         if solver not in SOLVERS:

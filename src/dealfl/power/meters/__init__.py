@@ -11,6 +11,14 @@ from dealfl.power.meters.machine import (
 )
 
 __all__ = [
-    "METERS", "Kind", "MachineState", "MeasuredCommand", "Meter", "Reading", "Source",
-    "make_meter", "measure_command", "read_machine",
-]  # fmt: skip
+    "METERS",
+    "Kind",
+    "MachineState",
+    "MeasuredCommand",
+    "Meter",
+    "Reading",
+    "Source",
+    "make_meter",
+    "measure_command",
+    "read_machine",
+]

@@ -11,18 +11,6 @@ from dealfl.pages import COLOURS, Plot
 from dealfl.worker import COMPARED, find_scheme
 from dealfl_paper.figure import Row, median, select, values_of
 
-__all__ = [
-    "SCHEMES",
-    "Trace",
-    "axis",
-    "bars",
-    "colour",
-    "frequency_plot",
-    "line",
-    "log_axis",
-    "scheme_label",
-]
-
 Trace = dict[str, Any]
 
 SCHEMES = COMPARED

@@ -16,16 +16,6 @@ from dealfl_paper.figure import Row, Setting
 from dealfl_paper.one_user import change_models
 from dealfl_paper.problems import count_examples
 
-__all__ = [
-    "STAYS",
-    "Reached",
-    "compare_systems",
-    "play_fleet",
-    "run_fleet",
-    "run_panel",
-    "summarize_outcome",
-]
-
 STAYS = 3  # rounds for which a quality must stay
 _STREAMED: dict[str, object] = {  # a few phones receive many examples, most receive few
     "data.rows": 4_000,

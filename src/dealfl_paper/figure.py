@@ -16,25 +16,6 @@ from typing import Any
 from dealfl.pages import Plot
 from dealfl.simulate import Estimate
 
-__all__ = [
-    "Claim",
-    "Figure",
-    "Row",
-    "Setting",
-    "Verdict",
-    "at_least",
-    "describe_ratio",
-    "estimate",
-    "judge",
-    "key_of",
-    "mean_with_interval",
-    "median",
-    "quantile",
-    "select",
-    "show_number",
-    "values_of",
-]
-
 Row = Mapping[str, Any]
 Setting = Mapping[str, Any]
 

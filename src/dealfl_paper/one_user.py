@@ -21,8 +21,6 @@ from dealfl.power import EnergyModel, OperatingPoint, Phone, PhoneSpending, Trai
 from dealfl_paper.figure import Row, Setting, key_of
 from dealfl_paper.problems import Batch, Problem, is_stand_in, load_problem
 
-__all__ = ["CHANGES", "LABELS", "PHONE", "change_models", "label_of", "largest", "points_of"]
-
 PHONE = "honor"
 THETA = 0.02
 NEW = 10  # objects, as in the paper's experiment on privacy

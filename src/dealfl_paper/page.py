@@ -19,8 +19,6 @@ from dealfl.storage import make_folder, replace_file
 from dealfl_paper.figure import Claim, Verdict
 from dealfl_paper.reproduction import Done, Reproduction
 
-__all__ = ["as_results", "write_results"]
-
 _TITLE = "The evaluation of DEAL, reproduced"
 _CLASSES = {
     Verdict.REPRODUCED: "good",

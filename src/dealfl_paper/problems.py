@@ -14,17 +14,6 @@ from dealfl.data import CATALOG, load
 from dealfl.features import feature_map
 from dealfl.learners import LEARNERS, Learner, settings_for
 
-__all__ = [
-    "TIKHONOV",
-    "Batch",
-    "Problem",
-    "count_examples",
-    "is_stand_in",
-    "load_examples",
-    "load_problem",
-    "map_features",
-]
-
 TIKHONOV = {  # the six datasets of the paper's comparisons, and the learner for each
     "housing": "tikhonov",
     "mushrooms": "tikhonov_classifier",

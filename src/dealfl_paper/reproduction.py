@@ -20,8 +20,6 @@ from dealfl_paper.figure import Claim, Figure, Row, Setting
 from dealfl_paper.figures import FIGURES
 from dealfl_paper.store import Store
 
-__all__ = ["Done", "Reproduction", "Step", "find_figures", "reproduce"]
-
 
 @dataclass(frozen=True, slots=True)
 class Step:

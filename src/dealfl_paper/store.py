@@ -15,8 +15,6 @@ from typing import Any
 from dealfl.storage import make_folder
 from dealfl_paper.figure import Row, Setting, key_of
 
-__all__ = ["Store"]
-
 
 class Store:
     """The rows in a folder, by figure and setting."""

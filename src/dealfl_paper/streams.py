@@ -19,8 +19,6 @@ from dealfl.worker import SCHEMES
 from dealfl_paper.figure import Row
 from dealfl_paper.problems import Batch, Problem
 
-__all__ = ["Stream", "play", "split"]
-
 
 @dataclass(frozen=True, slots=True)
 class Stream:

@@ -10,7 +10,6 @@ import pytest
 
 import dealfl
 import dealfl.errors
-import dealfl.exact
 import dealfl.features
 import dealfl.learners
 import dealfl.memory
@@ -55,9 +54,6 @@ def test_the_public_names_of_learners() -> None:
         "Workload", "as_matrix", "column_array", "cycles_of", "dense_blocks", "frame_columns",
         "from_schema", "is_absent", "is_frame", "learners_for", "load", "settings_for",
         "statistics_of",
-    ]  # fmt: skip
-    assert sorted(dealfl.exact.statistics.__all__) == [
-        "ArraySpec", "Deferred", "Schema", "Statistics",
     ]  # fmt: skip
 
 

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from dealfl.cli.printing import add_json, examples_in, format_table, print_result, say
 
-__all__ = ["add_parser"]
-
 _EPILOG = examples_in(__doc__)
 
 

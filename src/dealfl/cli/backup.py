@@ -10,7 +10,6 @@ from dealfl.cli.printing import add_json, print_result
 if TYPE_CHECKING:
     from dealfl.runs import Copied
 
-__all__ = ["add_parser"]
 
 _BACKUP = """\
 examples:

@@ -23,8 +23,6 @@ from pathlib import Path
 from dealfl.cli.printing import add_json, examples_in, format_table, print_result, say
 from dealfl.errors import BadInput
 
-__all__ = ["add_parser"]
-
 _PAUSE_S = 1.0  # before a broker that crashed starts again
 _EPILOG = examples_in(__doc__)
 

@@ -18,7 +18,6 @@ from dealfl.errors import DealError
 if TYPE_CHECKING:
     from dealfl.data import Dataset, Places
 
-__all__ = ["add_parser"]
 
 _EPILOG = examples_in(__doc__)
 

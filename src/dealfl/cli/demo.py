@@ -11,8 +11,6 @@ import sys
 
 from dealfl.cli.printing import add_json, examples_in, print_result, say
 
-__all__ = ["add_parser"]
-
 _EPILOG = examples_in(__doc__)
 
 

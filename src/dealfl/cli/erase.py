@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from dealfl.erasure import ModelVersion
     from dealfl.runs import ErasureResult, RequestStatus
 
-__all__ = ["add_parser", "add_readmit", "add_show", "show_version"]
 
 _EPILOG = examples_in(__doc__)
 _MAX_FILE_BYTES = 1 << 30

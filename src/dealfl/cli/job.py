@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from dealfl.jobs import Reading
     from dealfl.jobs.proposals import Ask, Found, Start, Wishes
 
-__all__ = ["add_parser"]
 
 _EPILOG = examples_in(__doc__)
 _FORMATS = ("csv", "libsvm", "ratings")

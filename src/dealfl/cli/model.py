@@ -38,7 +38,6 @@ from dealfl.escaping import for_csv
 if TYPE_CHECKING:
     from dealfl.runs import Model
 
-__all__ = ["add_parser"]
 
 _EPILOG = examples_in(__doc__)
 _LISTED = 8

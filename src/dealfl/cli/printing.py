@@ -15,18 +15,6 @@ from dealfl.escaping import for_terminal
 if TYPE_CHECKING:
     from dealfl.runs import RunningServer
 
-__all__ = [
-    "add_json",
-    "add_processes",
-    "add_run",
-    "examples_in",
-    "format_moment",
-    "format_table",
-    "open_server",
-    "print_problems",
-    "print_result",
-    "say",
-]
 
 _SHOWN = 20
 _WALL_CLOCK_FROM_S = 1e9

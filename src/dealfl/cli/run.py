@@ -22,8 +22,6 @@ from pathlib import Path
 from dealfl.cli.printing import add_processes, examples_in, say
 from dealfl.errors import BadInput
 
-__all__ = ["add_parser"]
-
 _EPILOG = examples_in(__doc__)
 
 

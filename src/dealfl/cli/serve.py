@@ -9,8 +9,6 @@ from pathlib import Path
 
 from dealfl.cli.printing import say
 
-__all__ = ["add_parser"]
-
 _SERVE = """\
 examples:
   dealfl serve job.toml --broker broker/server.toml

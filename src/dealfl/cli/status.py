@@ -32,7 +32,6 @@ from dealfl.escaping import for_terminal
 if TYPE_CHECKING:
     from dealfl.runs import RunFolder, RunningServer, RunStart, RunStatus
 
-__all__ = ["add_metrics", "add_parser"]
 
 _EPILOG = examples_in(__doc__)
 _CLEAR = "\x1b[H\x1b[2J"

@@ -22,7 +22,6 @@ from dealfl.errors import BadInput, DealError
 if TYPE_CHECKING:
     from dealfl.erasure import Erasure
 
-__all__ = ["add_parser"]
 
 _EPILOG = examples_in(__doc__)
 _OF_ONE = ("proof", "prove", "since", "retrain", "person", "page")

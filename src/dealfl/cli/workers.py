@@ -32,7 +32,6 @@ from dealfl.errors import BadInput, unknown_name
 if TYPE_CHECKING:
     from dealfl.runs import WorkerStatus
 
-__all__ = ["add_parser"]
 
 _EPILOG = examples_in(__doc__)
 _HEADER = (

@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from dealfl.errors import BadInput, OutOfBounds
 from dealfl.exact.statistics import Setting
 
-__all__ = ["FixedPoint", "bounds_from", "require_finite"]
-
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
 Places = NDArray[np.integer[Any]]

@@ -9,8 +9,6 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["round_keys", "seeded_bytes", "seeded_sums", "uniforms", "words"]
-
 # constants of SplitMix64
 _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST = 0xBF58476D1CE4E5B9

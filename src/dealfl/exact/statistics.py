@@ -34,8 +34,6 @@ from dealfl.exact.entries import ArraySpec, Entries
 from dealfl.exact.integers import Int64s
 from dealfl.exact.seeded import round_keys, words
 
-__all__ = ["ArraySpec", "Deferred", "Schema", "Statistics"]
-
 MAX_BYTES = 1 << 28  # memory of decoded arrays; callers can set another limit
 MAX_HEADER_BYTES = 1 << 22
 MAX_ARRAYS = 64

@@ -18,20 +18,6 @@ from dealfl.settings import keys_of, settle
 if TYPE_CHECKING:
     from scipy.sparse import csr_array, csr_matrix
 
-__all__ = [
-    "EXACT",
-    "EXACT_32",
-    "Bound",
-    "FeatureMap",
-    "High",
-    "Low",
-    "Matrix",
-    "Seed",
-    "blocks",
-    "refuse_fractions",
-    "refuse_outside",
-    "table_of",
-]
 
 Matrix: TypeAlias = "NDArray[Any] | csr_array[Any] | csr_matrix[Any]"
 

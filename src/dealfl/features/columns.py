@@ -19,8 +19,6 @@ from dealfl.features.base import (
     table_of,
 )
 
-__all__ = ["Bins", "Identity", "Thermometer"]
-
 Columns = Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(min_length=1)]
 
 

@@ -31,8 +31,6 @@ from dealfl.features.base import (
 )
 from dealfl.settings import Count
 
-__all__ = ["Grid", "Patches"]
-
 LENGTH = 256  # the Euclidean norm of a filter: a response is in 1/256 grey levels
 PEAK = 4096
 WHITE = 255

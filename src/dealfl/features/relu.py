@@ -22,8 +22,6 @@ from dealfl.features.base import (
 )
 from dealfl.settings import Count
 
-__all__ = ["Relu"]
-
 
 class Relu(FeatureMap, frozen=True, dict=True, tag="relu"):
     """Features min(max(w·g + b, 0), clip) of inputs g on the grid 0 .. steps.

@@ -6,8 +6,6 @@ from collections import OrderedDict
 
 from dealfl.memory.policies import HIT, LOADED, Policy, Touch, require_frames
 
-__all__ = ["Arc"]
-
 Pages = OrderedDict[int, None]
 
 

@@ -10,8 +10,6 @@ from typing import Protocol
 
 from dealfl.memory.policies import Policy
 
-__all__ = ["Frames", "Swaps", "keep_freed_memory", "major_faults"]
-
 
 @dataclass(slots=True)
 class Swaps:

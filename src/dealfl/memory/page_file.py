@@ -24,8 +24,6 @@ from pathlib import Path
 
 from dealfl.errors import BadBytes, BadInput
 
-__all__ = ["PageFile", "PageJournal"]
-
 PAGE_BYTES = mmap.PAGESIZE
 PAYLOAD_BYTES = PAGE_BYTES - 8
 BATCH = 64  # pages: a batch needs three syncs, for any number of pages

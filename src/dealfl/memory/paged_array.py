@@ -20,8 +20,6 @@ from dealfl.errors import BadInput, OutOfBounds
 from dealfl.memory.frames import Frames
 from dealfl.memory.page_file import BATCH, PAGE_BYTES, PAYLOAD_BYTES, PageFile
 
-__all__ = ["PagedArray"]
-
 Int64s = NDArray[np.int64]
 
 _WAITING_A_FRAME = 16  # deferred cells kept in memory, per frame

@@ -17,8 +17,6 @@ from dealfl.memory.paged_array import PagedArray
 from dealfl.memory.policies import Policy, ThetaLru
 from dealfl.storage import make_folder
 
-__all__ = ["PagedCells", "PagedStorage", "paged"]
-
 Int64s = NDArray[np.int64]
 
 _CHUNK = 1 << 16  # cells scanned at a time

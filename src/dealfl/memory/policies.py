@@ -12,8 +12,6 @@ from typing import NamedTuple, Protocol
 
 from dealfl.errors import BadInput
 
-__all__ = ["BudgetedThetaLru", "Lru", "Policy", "ThetaLru", "Touch", "require_frames"]
-
 
 class Touch(NamedTuple):
     """The effect of one use of a page."""

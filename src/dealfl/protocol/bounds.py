@@ -16,30 +16,6 @@ from msgspec import Meta
 from dealfl.errors import BadInput
 from dealfl.escaping import UNPRINTABLE
 
-__all__ = [
-    "MAX_EXAMPLES",
-    "MAX_NAME",
-    "MAX_OWNERS",
-    "Amount",
-    "Bytes",
-    "Count",
-    "Examples",
-    "Hash",
-    "Hashes",
-    "Name",
-    "Number",
-    "Operations",
-    "Ratio",
-    "Share",
-    "Time",
-    "WorkerId",
-    "WorkerOrAll",
-    "bounded",
-    "check_id",
-    "plain_name",
-    "problem_of",
-]
-
 MAX_NAME = 128
 MAX_EXAMPLES = 10**9
 MAX_OWNERS = 16_384

@@ -43,29 +43,6 @@ from dealfl.protocol.bounds import (
     WorkerOrAll,
 )
 
-__all__ = [
-    "PROTOCOL",
-    "Announce",
-    "Asleep",
-    "Assignment",
-    "Declined",
-    "Erase",
-    "Erased",
-    "ErasedReceipt",
-    "Fetch",
-    "Message",
-    "Position",
-    "Published",
-    "Receipt",
-    "Refusal",
-    "Sleep",
-    "Step",
-    "Update",
-    "Verdict",
-    "Welcome",
-    "Withdraw",
-]
-
 PROTOCOL = 1
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dealfl.protocol.messages import Message, Step
 
-__all__ = ["Pump"]
-
 
 class Pump:
     """Calls `handle`, sends the replies after its commit, and asks the clock for the next call.

@@ -23,18 +23,6 @@ import msgspec
 from dealfl.errors import BadBytes
 from dealfl.protocol.messages import PROTOCOL, Message
 
-__all__ = [
-    "INLINE_BYTES",
-    "MAX_BYTES",
-    "MAX_MESSAGES",
-    "Assembly",
-    "decode",
-    "encode",
-    "pack",
-    "split",
-    "unpack",
-]
-
 MAX_BYTES = 1 << 26
 MAX_MESSAGES = 4096
 INLINE_BYTES = 96 * 1024  # some managed brokers accept 128 KB

@@ -8,8 +8,6 @@ from dealfl.erasure import Erasure, ModelVersion
 from dealfl.escaping import for_html
 from dealfl.storage import replace_file
 
-__all__ = ["write_certificate_page"]
-
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
 body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem }

@@ -27,8 +27,6 @@ from dealfl.runs import Forgotten, Result
 from dealfl.simulate import Outcome, Participant
 from dealfl.storage import replace_file
 
-__all__ = ["draw_plot", "plot_names", "write_page"]
-
 _PLOTS = {
     "Round by round": (round_plots, ("quality", "examples", "durations", "replies")),
     "Energy": (energy_plots, ("compute_energy", "whole_energy", "energy_causes", "savings")),

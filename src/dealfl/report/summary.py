@@ -20,8 +20,6 @@ from dealfl.report.wording import (
 from dealfl.runs import Result
 from dealfl.simulate import Estimate, Outcome, Setting
 
-__all__ = ["summarize", "summarize_setting"]
-
 
 def summarize(result: Result) -> str:
     """Return a text summary: a table of schemes, the energy saved, and the check of digests."""

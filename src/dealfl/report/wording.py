@@ -9,25 +9,6 @@ from dealfl.runs import Comparison, Result
 from dealfl.simulate import Outcome
 from dealfl.worker import SCHEMES
 
-__all__ = [
-    "clock_sentence",
-    "describe_comparison",
-    "energy_scale",
-    "explain_terms",
-    "exposure_sentence",
-    "format_age",
-    "format_count",
-    "format_duration",
-    "format_energy",
-    "format_number",
-    "format_quality",
-    "format_saving",
-    "radio_sentence",
-    "reference_sentence",
-    "scheme_name",
-    "verdict",
-]
-
 _NOTHING = "–"
 _SAME_SHARE = 0.005
 _SCALES = ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"))

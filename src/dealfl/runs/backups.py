@@ -25,8 +25,6 @@ from dealfl.storage import (
 )
 from dealfl.worker import Journal
 
-__all__ = ["MANIFEST", "Copied", "back_up", "restore"]
-
 MANIFEST = "backup.json"
 _KINDS: dict[str, type[Database]] = {"ledger": Ledger, "journal": Journal}
 _BESIDE = ("-wal", "-shm", "-journal")

@@ -25,8 +25,6 @@ from dealfl.jobs import Document, read_job, read_plan
 from dealfl.runs.running_server import RunningServer
 from dealfl.settings import toml_document
 
-__all__ = ["Proof", "run_demo"]
-
 _JOB, _OPERATOR, _ERASED = "demo", "operator", "ann"
 _WORKERS, _ROWS, _LATER = 10, 40, 10
 _PEOPLE = (_ERASED, "bob", "carol", "dave", "eve", "frank", "grace", "heidi")

@@ -40,8 +40,6 @@ from dealfl.server import LedgerReader
 from dealfl.storage import replace_file
 from dealfl.worker import Journal, State
 
-__all__ = ["ErasureResult", "carry_out", "erase_owners", "forget_person", "readmit_owners"]
-
 _POLL_S = 0.2
 _RUNNING = "the run is under way: its workers forget now, and it certifies that when it ends"
 _STOPPED = "the run is stopped: --resume carries the request out, --discard deletes all examples"

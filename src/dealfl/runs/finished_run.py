@@ -24,20 +24,6 @@ from dealfl.simulate import Simulation
 from dealfl.storage import make_folder
 from dealfl.worker import Journal, MeasuredMeter, State, Worker
 
-__all__ = [
-    "FinishedRun",
-    "HeldOwner",
-    "Holding",
-    "find_holdings",
-    "find_journals",
-    "keep_journals",
-    "list_owners",
-    "open_finished",
-    "read_names",
-    "require_journals",
-    "retrain",
-]
-
 _MAX_STEPS = 1_000
 
 

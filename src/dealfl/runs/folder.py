@@ -20,8 +20,6 @@ from dealfl.settings import toml_document
 from dealfl.simulate import Outcome, RunState
 from dealfl.storage import is_disk_failure, lock_file, make_folder, refused_write, replace_file
 
-__all__ = ["FORGETTING", "JOB", "OWNERS_KEY", "REQUESTS", "RESULT", "WORKERS", "RunFolder"]
-
 LEDGER, JOB, RESULT, RUNS, FORGETTING = "ledger.db", "job.toml", "result.json", "runs", "forgetting"
 OWNERS_KEY, WORKERS, REQUESTS, _COPY = "owners.key", "workers", "requests", "copied_data"
 _OUTCOMES, _STATE, _PROGRESS, _LOCK = "outcomes", "state", "progress.json", "running"

@@ -26,8 +26,6 @@ from dealfl.errors import BadInput
 from dealfl.simulate import Round
 from dealfl.storage import is_disk_failure, make_private
 
-__all__ = ["LOG", "JsonLines", "configure_logs", "log", "log_rounds", "log_to"]
-
 LOG = logging.getLogger("dealfl")
 LEVELS = ("debug", "info", "warning", "error")
 

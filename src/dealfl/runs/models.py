@@ -18,18 +18,6 @@ from dealfl.runs.folder import RunFolder
 from dealfl.server import LedgerReader
 from dealfl.storage import replace_file
 
-__all__ = [
-    "About",
-    "Model",
-    "export_model",
-    "make_learner",
-    "model_arrays",
-    "open_model",
-    "read_statistics",
-    "require_free",
-    "save_arrays",
-]
-
 _SQLITE = b"SQLite format 3\x00"
 _JOB, _ABOUT = "job", "about"  # sections of a saved model
 

@@ -17,8 +17,6 @@ from dealfl.learners import HistoryLearner, RowLearner
 from dealfl.runs.models import Model
 from dealfl.simulate import METRICS, make_questions
 
-__all__ = ["Predicted", "Recommended", "Score", "predict", "recommend", "score"]
-
 
 @dataclass(frozen=True, slots=True)
 class Predicted:

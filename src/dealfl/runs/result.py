@@ -11,8 +11,6 @@ from typing import Any, Protocol
 
 from dealfl.simulate import Outcome, Progress
 
-__all__ = ["Comparison", "Forgotten", "NotedProgress", "Result", "RunProgress", "Watcher"]
-
 _WRITTEN_EVERY_S = 1.0
 _CONFIDENT = 1.96  # standard errors of a difference
 

@@ -38,8 +38,6 @@ from dealfl.simulate import (
 from dealfl.storage import replace_file
 from dealfl.worker import COMPARED
 
-__all__ = ["Interrupted", "NoFolder", "Run", "default_job"]
-
 _SAVE_EVERY_S = 5.0
 _SAVED_BYTES_PER_S = 1e8
 _SAVING_SHARE = 0.05  # at most this share of the time is spent on saving

@@ -23,8 +23,6 @@ from dealfl.runs.status import RunStatus, read_status
 from dealfl.runs.workers import WorkerStatus, read_worker_rounds, read_workers
 from dealfl.storage import make_folder, replace_file
 
-__all__ = ["RunningServer", "answers_about"]
-
 _POLL_S = 0.5
 
 

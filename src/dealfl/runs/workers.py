@@ -28,16 +28,6 @@ from dealfl.server import (
 from dealfl.server.selection import Candidate, Selector, make_selector
 from dealfl.storage import require_unused
 
-__all__ = [
-    "Removal",
-    "WorkerStatus",
-    "describe_workers",
-    "find_now_s",
-    "read_worker_rounds",
-    "read_workers",
-    "remove_worker",
-]
-
 _MISSED, _ANNOUNCED_S = 3, 60.0  # announcements of simulated workers
 _WALL_CLOCK_FROM_S = 1e9  # smaller times are of a virtual clock
 

@@ -25,8 +25,6 @@ from dealfl.errors import BadInput
 from dealfl.learners import Learner, RowLearner, Statistics
 from dealfl.sklearn.bounds import Matrix, out_of_bounds, range_of, warn_if_coarse
 
-__all__ = ["ForgettingClassifier", "ForgettingEstimator", "Learned"]
-
 Verb = Callable[[Any, Any], object]
 
 

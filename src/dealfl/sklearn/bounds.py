@@ -13,18 +13,6 @@ from sklearn.utils.sparsefuncs import min_max_axis  # type: ignore[import-untype
 
 from dealfl.errors import OutOfBounds
 
-__all__ = [
-    "Matrix",
-    "bound_and_offset",
-    "centre_of",
-    "is_auto",
-    "out_of_bounds",
-    "proposed_bound",
-    "range_of",
-    "shared_bound",
-    "warn_if_coarse",
-]
-
 Floats = NDArray[np.float64]
 Matrix = NDArray[Any] | sparse.csr_array
 

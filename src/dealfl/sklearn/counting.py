@@ -27,8 +27,6 @@ from dealfl.sklearn.bounds import (
     shared_bound,
 )
 
-__all__ = ["KNeighborsClassifier", "MultinomialNB"]
-
 Floats = NDArray[np.float64]
 
 

@@ -17,8 +17,6 @@ from dealfl.errors import BadInput, NotLearned
 from dealfl.learners import PersonalizedPageRank
 from dealfl.sklearn.base import Learned
 
-__all__ = ["ItemRecommender"]
-
 Floats = NDArray[np.float64]
 Items = NDArray[np.int64]
 Ranked = tuple[Items, Floats]

@@ -16,8 +16,6 @@ from dealfl.learners import RowLearner, Tikhonov, TikhonovClassifier
 from dealfl.sklearn.base import ForgettingClassifier, ForgettingEstimator
 from dealfl.sklearn.bounds import Matrix, bound_and_offset, out_of_bounds, warn_if_coarse
 
-__all__ = ["Ridge", "RidgeClassifier"]
-
 Floats = NDArray[np.float64]
 
 

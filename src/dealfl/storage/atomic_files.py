@@ -17,16 +17,6 @@ from pathlib import Path
 
 from dealfl.errors import BadInput, DealError, WriteFailed
 
-__all__ = [
-    "is_disk_failure",
-    "lock_file",
-    "make_folder",
-    "make_private",
-    "refused_write",
-    "replace_file",
-    "synchronize",
-]
-
 _LOCK_TRIES, _LOCK_WAIT_S = 50, 0.02  # the kernel needs a moment to bury a killed process
 _DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 

@@ -9,8 +9,6 @@ from urllib.parse import quote
 
 from dealfl.errors import BadBytes, BadInput, WriteFailed
 
-__all__ = ["find_write_failure", "open_read_only", "require_unused"]
-
 _READ_TIMEOUT_S = 5.0
 _DISK_FAILURES = (
     sqlite3.SQLITE_FULL,

@@ -14,8 +14,6 @@ from dealfl.storage.atomic_files import lock_file, make_private, refused_write, 
 from dealfl.storage.files import find_write_failure, open_read_only
 from dealfl.storage.transactions import Transactions
 
-__all__ = ["Connect", "Database", "Migration"]
-
 Connect = Callable[..., sqlite3.Connection]
 Migration = str | Callable[["Database"], None]
 

@@ -14,8 +14,6 @@ from typing import Any, ClassVar, TypeVar
 from dealfl.errors import Fenced
 from dealfl.storage.files import find_write_failure
 
-__all__ = ["Transactions"]
-
 _COMPACT_EVERY_S = 86_400.0
 _COMPACT_BYTES_PER_S = 1e6  # about 1 % of the time of a process
 _MIN_FREE_PAGES = 1 << 10  # of 4096 bytes, of a database in memory

@@ -20,8 +20,6 @@ from dealfl_paper.figure import (
 from dealfl_paper.problems import TIKHONOV, count_examples, is_stand_in, load_problem
 from dealfl_paper.streams import play, split
 
-__all__ = ["FIGURE"]
-
 _DEFAULT = "0.02"
 _THETAS = ("0.05", "0.1", "0.2", "0.4", "0.7")
 _LOSSES = {  # points of the paper

@@ -36,8 +36,6 @@ from dealfl_paper.figure import (
 )
 from dealfl_paper.problems import Problem, load_problem
 
-__all__ = ["FIGURE"]
-
 _LEARNER = "personalized_pagerank"
 _THETA = Fraction("0.02")
 _PATIENCE = 3  # trainings

@@ -9,8 +9,6 @@ from dealfl.power import PHONES, BaseLoad, charge_per_cycle_c, efficient_frontie
 from dealfl_paper.drawing import axis, line
 from dealfl_paper.figure import Claim, Figure, Row, Setting, judge, select, values_of
 
-__all__ = ["FIGURE"]
-
 _PAPER = {  # cores, and GHz of the fastest operating point
     "honor": (8, 2.11),
     "lenovo": (4, 1.04),

@@ -23,8 +23,6 @@ from dealfl_paper.figure import (
 from dealfl_paper.one_user import CHANGES, LABELS, change_models, label_of
 from dealfl_paper.problems import count_examples, is_stand_in
 
-__all__ = ["FIGURE"]
-
 _FASTEST = "2112"
 _FLEETS = {
     "personalized_pagerank": "jester",

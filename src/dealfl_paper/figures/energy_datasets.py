@@ -21,8 +21,6 @@ from dealfl_paper.figure import (
 from dealfl_paper.one_user import change_models
 from dealfl_paper.problems import TIKHONOV, count_examples, is_stand_in
 
-__all__ = ["FIGURE"]
-
 _FASTEST = "2112"
 
 

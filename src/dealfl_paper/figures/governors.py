@@ -18,8 +18,6 @@ from dealfl_paper.figure import (
     values_of,
 )
 
-__all__ = ["FIGURE"]
-
 _GOVERNORS = (
     "deal",
     "interactive",

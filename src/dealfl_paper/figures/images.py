@@ -19,8 +19,6 @@ from dealfl_paper.figure import (
 from dealfl_paper.problems import Batch, Problem, load_examples, load_problem, map_features
 from dealfl_paper.streams import play, split
 
-__all__ = ["FIGURE"]
-
 _LEARNER = "tikhonov_classifier"
 _THETA = "0.02"
 

@@ -14,8 +14,6 @@ from dealfl_paper.drawing import axis, bars
 from dealfl_paper.figure import Claim, Figure, Row, Setting, Verdict, judge, select
 from dealfl_paper.problems import load_examples
 
-__all__ = ["FIGURE"]
-
 _PAPER_RULE, _REFINED = "stale model, as in the paper", "stale model, refined"
 _FORGOTTEN = "after exact forgetting"
 _SIMILAR = "similar users (Figure 1)"

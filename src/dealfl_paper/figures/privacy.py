@@ -11,8 +11,6 @@ from dealfl_paper.drawing import SCHEMES, axis, line, scheme_label
 from dealfl_paper.figure import Claim, Figure, Row, Setting, judge, select, values_of
 from dealfl_paper.problems import load_problem
 
-__all__ = ["FIGURE"]
-
 _NEW = 10  # objects a round and worker, as in the paper
 _STREAM = {
     "arrival.pattern": "steady",

@@ -23,8 +23,6 @@ from dealfl_paper.figure import (
 )
 from dealfl_paper.laboratory import judge_wrong_choices, measure_wrong_choices
 
-__all__ = ["FIGURE"]
-
 _TARGET = 0.92  # accuracy
 _BASELINE = "uniform"
 _UNIFORM: dict[str, object] = {"job.selector": "uniform", "selection": None}

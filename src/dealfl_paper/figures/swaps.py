@@ -18,8 +18,6 @@ from dealfl_paper.figure import Claim, Figure, Row, Setting, Verdict, judge, sel
 from dealfl_paper.paging import belady, count_swaps
 from dealfl_paper.problems import Problem, load_problem
 
-__all__ = ["FIGURE"]
-
 _THETA = 0.3  # of the policy, as in the paper's example
 _NEW, _FORGOTTEN = 10, "0.02"  # examples a round, and the share of those held
 _WARM_UP = 3  # rounds

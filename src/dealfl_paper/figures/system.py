@@ -20,8 +20,6 @@ from dealfl_paper.figure import (
     values_of,
 )
 
-__all__ = ["FIGURE"]
-
 _POINTS = 0.01  # of quality that count as equal
 _TASKS: dict[str, dict[str, object]] = {  # keys in which a job differs from the default job
     "digits": {},

@@ -18,8 +18,6 @@ from dealfl_paper.figure import (
     values_of,
 )
 
-__all__ = ["FIGURE"]
-
 _MODELS = {  # learner, dataset
     "PageRank, jester": ("personalized_pagerank", "jester"),
     "kNN, phishing": ("neighbors", "phishing"),

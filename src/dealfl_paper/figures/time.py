@@ -33,8 +33,6 @@ from dealfl_paper.figure import (
 from dealfl_paper.one_user import CHANGES, LABELS, label_of, largest
 from dealfl_paper.problems import count_examples, is_stand_in
 
-__all__ = ["FIGURE"]
-
 _SIZES = (300, 3_000, 30_000)
 _ORDERS = {"personalized_pagerank": 2, "neighbors": 3, "naive_bayes": 2, "tikhonov": 2}
 

@@ -14,16 +14,6 @@ from dealfl.exact import round_keys, uniforms
 from dealfl.server.selection import find_excess
 from dealfl_paper.laboratory.setting import Batteries, DayNight, Laboratory, Markov
 
-__all__ = [
-    "Environment",
-    "Floats",
-    "Masks",
-    "Optimum",
-    "awake_phases",
-    "find_optima",
-    "reward_phases",
-]
-
 Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]
 

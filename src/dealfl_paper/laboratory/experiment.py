@@ -21,8 +21,6 @@ from dealfl_paper.laboratory.environment import (
 )
 from dealfl_paper.laboratory.setting import Laboratory, Policy, Steady
 
-__all__ = ["Course", "Result", "compute_bound", "run_laboratory"]
-
 _POINTS = 60
 _CHOICE = 5
 

@@ -17,8 +17,6 @@ from dealfl.errors import BadInput
 from dealfl.exact import round_keys, uniforms
 from dealfl.server.selection import Arms
 
-__all__ = ["WrongChoices", "judge_wrong_choices", "measure_wrong_choices"]
-
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 

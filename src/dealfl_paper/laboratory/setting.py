@@ -24,21 +24,6 @@ from dealfl.settings import (
     read_variant,
 )
 
-__all__ = [
-    "SECTIONS",
-    "Batteries",
-    "DayNight",
-    "Independent",
-    "Laboratory",
-    "Markov",
-    "Policy",
-    "Steady",
-    "Workers",
-    "preset_names",
-    "read_laboratory",
-    "read_setting",
-]
-
 Floats = NDArray[np.float64]
 PositiveShare = Annotated[float, Meta(gt=0, le=1)]
 Shares = Share | Annotated[tuple[Share, ...], Meta(min_length=1)]

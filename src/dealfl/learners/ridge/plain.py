@@ -82,7 +82,7 @@ def change_row(
     stale: NDArray[np.bool_],
     sign: int,
     rows: Points,
-    table: Floats,
+    table: Floats,  # noqa: ARG001
     weights: Floats,  # noqa: ARG001
 ) -> int:
     """Round one row, add or subtract its products, and let the table of a factor follow.

@@ -31,11 +31,11 @@ True
 (True, True)
 """
 
-from dealfl.exact.compiled import CHOICE, compile_loop, is_compiled, prefer_loops, twin
+from dealfl.exact.compiled import CHOICE, compile_loop, prefer_loops, twin
 from dealfl.exact.encoding import BLOCK, block_hashes
 from dealfl.exact.entries import ArraySpec, Entries
 from dealfl.exact.fixedpoint import FixedPoint, bounds_from, require_finite
-from dealfl.exact.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers, checked_sum, unset
+from dealfl.exact.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers, unset
 from dealfl.exact.seeded import round_keys, seeded_bytes, seeded_sums, uniforms, words
 from dealfl.exact.state import (
     DENSE_LIMIT,
@@ -85,10 +85,8 @@ __all__ = [
     "Work",
     "block_hashes",
     "bounds_from",
-    "checked_sum",
     "compile_loop",
     "in_memory",
-    "is_compiled",
     "prefer_loops",
     "require_finite",
     "round_keys",

@@ -33,8 +33,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _ENOUGH_S = 0.2  # in numpy functions that have a twin
-_ENOUGH = 60_000_000  # elementary steps: about a second of numpy
-_CALL = 400  # steps in the time that numpy needs for a few calls with small arrays
 
 
 @dataclass
@@ -43,7 +41,6 @@ class _Choice:
 
     mode: str
     spent_s: float = 0.0
-    steps: int = 0
 
 
 CHOICE = _Choice(os.environ.get("DEALFL_NUMBA", "auto") if find_spec("numba") else "never")
@@ -132,21 +129,15 @@ def _start_child() -> None:
         pair.requested = False
 
 
+# Modules that numba imports lock something of their own before a fork. Handlers run in the reverse
+# order of their registration: if they came first, the thread would wait for what a fork has locked.
+for _name in ("logging", "concurrent.futures.thread"):
+    import_module(_name)
 os.register_at_fork(
     before=lambda: _loading.acquire(),
     after_in_parent=lambda: _loading.release(),
     after_in_child=_start_child,
 )
-
-
-def is_compiled(steps: int) -> bool:
-    """Return whether a loop of some elementary steps is to run compiled."""
-    if CHOICE.mode == "auto":
-        CHOICE.steps += steps + _CALL
-        if CHOICE.steps < _ENOUGH:
-            return False
-        CHOICE.mode = "always"
-    return CHOICE.mode == "always"
 
 
 def compile_loop(loop: Loop, *, reorder: bool = False) -> Loop:

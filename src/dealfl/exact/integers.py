@@ -46,14 +46,6 @@ def _fits(first: Int64s, second: Int64s, total: Int64s) -> bool:
     return bool(overflow.min(initial=0) >= 0)
 
 
-def checked_sum(first: Int64s, second: Int64s) -> Int64s:
-    """Return sums of 64-bit integers; one that does not fit 64 bits is an error."""
-    total = first + second
-    if not _fits(first, second, total):
-        raise OutOfBounds(TOO_LONG)
-    return total
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Integers:
     """A vector of exact integers of 64 bits, or wide ones of 96 bits.

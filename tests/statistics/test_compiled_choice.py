@@ -1,0 +1,196 @@
+"""Which twin runs: numpy at first, the compiled loop when a process has worked long enough."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+pytest.importorskip("numba")
+
+# The twins differ on purpose: `which` returns 1 in numpy and 2 as a loop.
+PLAIN = """
+    import time
+    from dealfl.exact import twin
+
+    @twin
+    def which(values, busy_s):
+        time.sleep(busy_s)
+        return 1
+
+    @twin
+    def total(values):
+        return int(values.sum())
+"""
+LOOPS = """
+    from dealfl.exact import compile_loop
+
+    @compile_loop
+    def which(values, busy_s):
+        return 2
+
+    @compile_loop
+    def total(values):
+        result = 0
+        for value in values:
+            result += value
+        return result
+"""
+START = """
+    import os, sys, time
+    import numpy as np
+    from dealfl.exact import CHOICE, prefer_loops
+    from pair.plain import total, which
+
+    VALUES = np.arange(9)
+
+    def wait_for_loop(limit_s=100):
+        end_s = time.monotonic() + limit_s
+        while which(VALUES, 0.0) == 1:
+            assert time.monotonic() < end_s, "the loop never took over"
+            time.sleep(0.02)
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """Return a folder with a package of two twins."""
+    (tmp_path / "pair").mkdir()
+    (tmp_path / "pair" / "__init__.py").touch()
+    (tmp_path / "pair" / "plain.py").write_text(dedent(PLAIN))
+    (tmp_path / "pair" / "loops.py").write_text(dedent(LOOPS))
+    return tmp_path
+
+
+def run(package: Path, code: str, mode: str = "auto", before: str = "") -> str:
+    """Return what a process prints that imports the twins and runs some code."""
+    result = subprocess.run(
+        [sys.executable, "-c", dedent(before) + dedent(START) + dedent(code)],
+        env=os.environ | {"DEALFL_NUMBA": mode, "PYTHONPATH": ":".join([str(package), *sys.path])},
+        capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert not result.stderr
+    return result.stdout.strip()
+
+
+def test_a_loop_takes_over_after_a_fifth_of_a_second_of_numpy(package: Path) -> None:
+    code = """
+        assert which(VALUES, 0.15) == 1 and "numba" not in sys.modules
+        time.sleep(0.3)  # other work does not count
+        assert which(VALUES, 0.0) == 1 and "numba" not in sys.modules
+        assert which(VALUES, 0.1) == 1
+        wait_for_loop()
+        print("taken over")
+    """
+    assert run(package, code) == "taken over"
+
+
+@pytest.mark.parametrize(("mode", "answer"), [("always", "2 36 36.0"), ("never", "1 36 36.0")])
+def test_the_environment_decides(package: Path, mode: str, answer: str) -> None:
+    code = """
+        before = which(VALUES, 0.3)
+        assert before == which(VALUES, 0.0)
+        print(before, total(VALUES), float(total(VALUES.astype(np.int32))))
+    """
+    assert run(package, code, mode) == answer
+
+
+def test_a_process_with_much_to_do_uses_loops_at_once(package: Path) -> None:
+    code = """
+        prefer_loops()
+        print(which(VALUES, 0.0))
+    """
+    assert run(package, code) == "2"
+    assert run(package, code, "never") == "1"
+
+
+def test_without_numba_there_is_only_numpy(package: Path) -> None:
+    before = """
+        import sys
+        sys.modules["numba"] = None
+    """
+    code = """
+        print(which(VALUES, 0.3), which(VALUES, 0.0), total(VALUES), CHOICE.mode)
+    """
+    assert run(package, code, "always", before) == "1 1 36 never"
+
+
+@pytest.mark.parametrize("mode", ["auto", "always"])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        "caching.CacheImpl._locator_classes = []",  # no folder can be written
+        "caching.FunctionCache.save_overload = fail",  # the disk is full
+    ],
+)
+def test_a_cache_that_fails_leaves_the_work_to_numpy(
+    package: Path, failure: str, mode: str
+) -> None:
+    before = f"""
+        from numba.core import caching
+        def fail(*_):
+            raise OSError(28, "No space left on device")
+        {failure}
+    """
+    code = """
+        import threading
+        which(VALUES, 0.3)
+        for thread in threading.enumerate():
+            if thread is not threading.main_thread():
+                thread.join()
+        print(which(VALUES, 0.0), which(VALUES, 0.0))
+    """
+    assert run(package, code, mode, before) == "1 1"
+
+
+def test_arguments_of_types_that_cannot_be_compiled_are_left_to_numpy(package: Path) -> None:
+    code = """
+        assert total(VALUES) == 36
+        from numba.core import caching
+        def fail(*_):
+            raise OSError(28, "No space left on device")
+        caching.FunctionCache.save_overload = fail
+        print(total(VALUES.astype(np.float32)), total(VALUES))
+    """
+    assert run(package, code, "always") == "36 36"
+
+
+def test_a_process_forked_while_a_loop_is_loaded_gets_it_too(package: Path) -> None:
+    code = """
+        which(VALUES, 0.3)  # a thread begins to load
+        child = os.fork()
+        wait_for_loop()
+        if child == 0:
+            os._exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    assert run(package, code) == "7"
+
+
+def test_a_process_that_ends_while_a_loop_is_loaded_ends_without_an_error(package: Path) -> None:
+    code = """
+        which(VALUES, 0.3)
+        total(VALUES)
+        print("end")
+    """
+    assert run(package, code) == "end"
+
+
+def test_many_threads_may_call_twins_while_loops_are_loaded(package: Path) -> None:
+    code = """
+        from concurrent.futures import ThreadPoolExecutor
+
+        def work(number):
+            which(VALUES, 0.02)
+            return total(np.arange(number))
+
+        with ThreadPoolExecutor(8) as pool:
+            sums = list(pool.map(work, range(200)))
+        assert sums == [number * (number - 1) // 2 for number in range(200)]
+        wait_for_loop()
+        print("same")
+    """
+    assert run(package, code) == "same"

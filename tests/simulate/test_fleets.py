@@ -9,7 +9,7 @@ import pytest
 import dealfl
 from dealfl.errors import BadInput
 from dealfl.server import LedgerReader
-from dealfl.simulate import Progress, run_fleet
+from dealfl.simulate import Progress, run_fleet, start_run
 from dealfl.worker import SCHEMES
 from tests.simulate.fleets import calm_fleet, fleet
 
@@ -172,3 +172,14 @@ def test_examples_without_owners_can_not_be_dealt_out_by_owner() -> None:
         run_fleet(fleet(sections={"data": {"partition": "by_owner"}}))
     with pytest.raises(BadInput, match="too few for a training and a test set"):
         run_fleet(fleet({"data.rows": 1}))
+
+
+@pytest.mark.parametrize(("operations", "prefers"), [(1e9, True), (1e9 - 1, False)])
+def test_a_run_that_plans_much_work_starts_with_compiled_loops(
+    operations: float, prefers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preferred: list[bool] = []
+    monkeypatch.setattr("dealfl.simulate.fleet_run._plan_operations", lambda run: operations)
+    monkeypatch.setattr("dealfl.simulate.fleet_run.prefer_loops", lambda: preferred.append(True))
+    start_run(calm_fleet()).close()
+    assert bool(preferred) is prefers

@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from dealfl.errors import BadBytes, BadInput
-from dealfl.exact import Statistics
-from dealfl.learners import cycles_of, statistics_of
+from dealfl.errors import BadBytes, BadInput, DealError
+from dealfl.exact import Statistics, prefer_loops
+from dealfl.learners import StoredRecord, cycles_of, statistics_of
 from dealfl.power import PhoneSpending, Radio, Spent
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
@@ -43,12 +43,14 @@ from dealfl.simulate.simulation import SERVER, Arrives, FleetSimulation, FleetSt
 from dealfl.simulate.split import split_examples
 from dealfl.simulate.traffic import Askers, Traffic
 from dealfl.storage import replace_file
-from dealfl.worker import Device, Journal, PhoneMeter, State, Worker
+from dealfl.worker import SCHEMES, Device, Journal, PhoneMeter, State, Worker
 
 _MAGIC = b"DEALRUN\x03"
 _MAX_BYTES = 1 << 31
 _STALLED_S = 2 * 86_400.0  # energy budgets start again every 24 hours
 _MAX_REPEATS = 200
+_SAMPLED_RECORDS = 8
+_MANY_OPERATIONS = 1e9  # about a second of numpy
 
 Report = Callable[[Progress], None]
 
@@ -474,11 +476,31 @@ def start_run(
     """Return a run at its start, or at a saved state."""
     key = owners_key if state is None else state.owners_key
     run = FleetRun(fleet, Ledger(ledger), progress, base, key)
+    if _plan_operations(run) >= _MANY_OPERATIONS:
+        prefer_loops()
     if state is None:
         run.start()
     else:
         run.restore(state)
     return run
+
+
+def _plan_operations(run: FleetRun) -> float:
+    """Return an estimate of the multiply-adds of all trainings, from those of a few records."""
+    streams = run.split.streams
+    sample = [
+        StoredRecord(owner.encode(), body)
+        for owner, body in islice(max(streams, key=len), _SAMPLED_RECORDS)
+    ]
+    try:
+        operations = statistics_of(run.split.make, sample)[1].operations
+    except DealError:  # a record that the worker will quarantine
+        return 0.0
+    job = run.fleet.job
+    trainings = job.most_rounds * job.rules.selected / run.fleet.workers
+    if not SCHEMES[job.scheme].from_scratch:
+        trainings = 1.0
+    return operations / max(len(sample), 1) * sum(map(len, streams)) * trainings
 
 
 def finish(run: FleetRun) -> Outcome:

@@ -5,9 +5,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "dealfl"
 STORES = {
-    "database/files.py",
-    "database/store.py",
-    "database/transactions.py",
+    "storage/database.py",
     "server/ledger.py",
     "server/ledger_reader.py",
     "server/sums.py",

@@ -63,10 +63,9 @@ def test_a_backup_of_a_backup_leaves_the_first_one_as_it_was(run: Path, tmp_path
 
 
 def test_a_newer_ledger_is_refused_by_its_name(run: Path, tmp_path: Path) -> None:
-    newest = len(Ledger.migrations)
     with closing(sqlite3.connect(run / "ledger.db")) as db:
-        db.execute(f"PRAGMA user_version = {newest + 1}")
-    with pytest.raises(BadInput, match=rf"{run}/ledger.db has schema version {newest + 1}"):
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(BadInput, match=f"{run}/ledger.db has schema version 99"):
         back_up(run, tmp_path / "copy")
     assert not list(tmp_path.glob("*copy*"))
 

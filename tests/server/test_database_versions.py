@@ -1,4 +1,4 @@
-"""Files of older versions are brought up to date, with all that is in them; newer are refused."""
+"""Files of other versions are refused; copies are sound; deleted rows leave no bytes."""
 
 import sqlite3
 from contextlib import closing
@@ -7,38 +7,9 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.server import Ledger, OpenRound
+from dealfl.server import Ledger
 from dealfl.storage import Database
 from dealfl.worker import Journal
-
-
-class Later(Ledger):
-    """A ledger of a version that is yet to come."""
-
-    migrations = (
-        *Ledger.migrations,
-        "ALTER TABLE rounds ADD COLUMN weather TEXT NOT NULL DEFAULT 'dry'; CREATE TABLE extra (x)",
-    )
-
-
-def tables(path: Path) -> list[tuple[str, str]]:
-    with closing(sqlite3.connect(path)) as db:
-        names = [row[0] for row in db.execute("SELECT name FROM sqlite_master ORDER BY name")]
-        return [(name, str(db.execute(f"PRAGMA table_info({name})").fetchall())) for name in names]
-
-
-def test_an_older_file_is_brought_up_to_date_with_all_that_is_in_it(tmp_path: Path) -> None:
-    path = tmp_path / "l.db"
-    ledger = Ledger(path)
-    ledger.rounds.open(4, 10.0, 70.0, {"w": 3}, eligible=2)
-    ledger.close()
-    for _ in range(2):  # the second time there is nothing to do
-        later = Later(path)
-        assert later.version == len(Later.migrations)
-        assert later.rounds.find_open() == OpenRound(4, 10.0, 70.0, 1, 0)
-        later.close()
-    Later(tmp_path / "fresh.db").close()
-    assert tables(path) == tables(tmp_path / "fresh.db")
 
 
 @pytest.mark.parametrize("kind", [Ledger, Journal])
@@ -53,21 +24,16 @@ def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path, kind: type[Datab
         assert db.execute("PRAGMA user_version").fetchone() == (99,)
 
 
-def test_a_migration_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
+def test_a_file_whose_tables_cannot_be_created_stays_empty(tmp_path: Path) -> None:
     class Broken(Ledger):
-        migrations = (
-            *Ledger.migrations,
-            "CREATE TABLE extra (x); SELECT nonsense FROM nowhere",
-        )
+        tables = f"{Ledger.tables}; SELECT nonsense FROM nowhere"
 
     path = tmp_path / "l.db"
-    Ledger(path).close()
     with pytest.raises(ValueError, match="nowhere"):
         Broken(path)
-    ledger = Ledger(path)
-    assert ledger.version == len(Ledger.migrations)
-    ledger.close()
-    assert "extra" not in dict(tables(path)), "all or nothing"
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT * FROM sqlite_master").fetchall() == [], "all or nothing"
+    Ledger(path).close()
 
 
 def test_a_backup_is_a_sound_copy_of_the_moment(tmp_path: Path) -> None:

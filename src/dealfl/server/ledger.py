@@ -12,11 +12,11 @@ import hashlib
 import hmac
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -32,7 +32,7 @@ from dealfl.server.ledger_reader import (
     worker_row,
 )
 from dealfl.server.sums import SumStore
-from dealfl.storage import Connect, Database, Migration
+from dealfl.storage import Connect, Database
 
 _TABLES = """
 CREATE TABLE workers (
@@ -100,7 +100,7 @@ class Ledger(Database):
 
     kind = "ledger"
     remedy = "restore a backup"
-    migrations: ClassVar[Sequence[Migration]] = (_TABLES,)
+    tables = _TABLES
     own_table = "rounds"
 
     def __init__(

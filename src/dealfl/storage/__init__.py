@@ -4,7 +4,7 @@ Every change is one transaction (WAL, synchronous=FULL). One process at a time w
 holds a lock, and begins a new term that fences what an earlier one still writes. Deleted bytes
 leave all its files: the log after the commit, the pages when the file is compacted. Only the owner
 of a file can read it.
-Opening a file with an older schema version migrates it; a newer version is refused.
+A file with another schema version is refused.
 """
 
 from dealfl.storage.atomic_files import (
@@ -16,13 +16,17 @@ from dealfl.storage.atomic_files import (
     replace_file,
     synchronize,
 )
-from dealfl.storage.files import find_write_failure, open_read_only, require_unused
-from dealfl.storage.store import Connect, Database, Migration
+from dealfl.storage.database import (
+    Connect,
+    Database,
+    find_write_failure,
+    open_read_only,
+    require_unused,
+)
 
 __all__ = [
     "Connect",
     "Database",
-    "Migration",
     "find_write_failure",
     "is_disk_failure",
     "lock_file",

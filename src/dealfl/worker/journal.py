@@ -157,7 +157,7 @@ class Journal(Database):
 
     kind = "journal"
     remedy = "restore a backup, or remove it and let the worker join again"
-    migrations = (_TABLES,)
+    tables = _TABLES
     own_table = "outbox"
     finish_copy = (*Database.finish_copy, _INDEX_OWNERS)
 

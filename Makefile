@@ -14,7 +14,7 @@ endif
 # How to become root where that takes no password.
 ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
-.PHONY: help setup run test browser mosquitto podman containers check bench soak mutate docs pictures lock clean
+.PHONY: help setup run quick test browser mosquitto podman containers check bench soak mutate docs pictures lock clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -30,6 +30,11 @@ $(READY): constraints.txt pyproject.toml
 
 run: $(READY)    ## the main job: phones learn handwritten digits, forget some, and compare
 	@$(BIN)/dealfl run
+
+QUICK := tests/statistics tests/learners tests/features tests/transport tests/server tests/worker \
+         tests/selection tests/settings tests/retention
+quick: $(READY)  ## the tests of a minute: no system packages, no browser, no broker
+	$(BIN)/python -m pytest -n 2 $(QUICK)
 
 test: $(READY) browser mosquitto  ## all tests, doctests included
 	$(BIN)/python -m pytest -n 2

@@ -3,12 +3,8 @@
 import os
 import signal
 import socket
-import sys
-import tempfile
-import tomllib
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +22,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started the tes
 NOT_TO_BE_HAD = {"yearpredictionmsd", "cifar10-full", "retailrocket-full"}  # too large, or a login
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Declare the entry points of this source where the installed metadata does not have them."""
-    if entry_points(group="dealfl.commands"):
-        return
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
-    folder = tempfile.TemporaryDirectory(prefix="dealfl-entry-points-")
-    config.add_cleanup(folder.cleanup)
-    about = Path(folder.name) / "dealfl_source-0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: dealfl-source\nVersion: 0\n")
-    lines = []
-    for group, points in project["project"]["entry-points"].items():
-        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
-    (about / "entry_points.txt").write_text("\n".join(lines))
-    sys.path.append(folder.name)
-
-
 _HERE = {None, "", "localhost", "localhost.localdomain", socket.gethostname()}
 _look_up = socket.getaddrinfo
 
@@ -51,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what requests real data as `data`: `.ci/run` runs it also where there is none."""
     for item in items:
         names = getattr(item, "fixturenames", ())
-        if "real" in names or "require_data" in names or "datasets" in item.path.parts:
+        if "real" in names or "require_data" in names or item.path.parent.name == "data":
             item.add_marker("data")
 
 

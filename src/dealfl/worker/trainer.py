@@ -246,7 +246,7 @@ class Trainer:
         self._post_learned(change, Training(), now_s, len(records))
 
     def _post_learned(self, change: Change, training: Training, now_s: float, learned: int) -> None:
-        """Post an update that no assignment asked for; the device is awake already."""
+        """Post an update without an assignment; the device is awake already."""
         body = change.delta.to_bytes()
         done = replace(
             training,

@@ -17,8 +17,8 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 
 from dealfl.errors import BadInput
 from dealfl.learners import NaiveBayes, Neighbors, RowLearner
-from dealfl.sklearn.base import ForgettingClassifier
-from dealfl.sklearn.bounds import (
+from dealfl.sklearn.base import (
+    ForgettingClassifier,
     Matrix,
     centre_of,
     is_auto,

@@ -166,8 +166,8 @@ class ItemRecommender(Learned):
         keep_liked = not filter_already_liked_items
         hidden = np.array(_ids([] if filter_items is None else filter_items), np.int64)
         histories = self._given(_ids(userid), user_items)
-        found = [self._ranked(history, N, hidden, keep_liked) for history in histories]
-        return found[0] if np.isscalar(userid) else _stacked(found, N)
+        rankings = [self._ranked(history, N, hidden, keep_liked) for history in histories]
+        return rankings[0] if np.isscalar(userid) else _stacked(rankings, N)
 
     def similar_items(
         self, itemid: int | ArrayLike, N: int = 10, filter_items: ArrayLike | None = None
@@ -193,12 +193,12 @@ class ItemRecommender(Learned):
         check_is_fitted(self)
         check_scalar(N, "N", Integral, min_val=1)
         hidden = np.array(_ids([] if filter_items is None else filter_items), np.int64)
-        found = []
+        rankings = []
         for item in _ids(itemid):
             items, scores = self.learner_.similar(item, N + len(hidden))
             own = np.append(item, items), np.append(1.0, scores)
-            found.append(_without(own, hidden, N))
-        return found[0] if np.isscalar(itemid) else _stacked(found, N)
+            rankings.append(_without(own, hidden, N))
+        return rankings[0] if np.isscalar(itemid) else _stacked(rankings, N)
 
     def _drop(self, histories: Collection[Items]) -> None:
         """Forget histories and overwrite them."""
@@ -289,10 +289,11 @@ def _without(ranked: Ranked, hidden: Items, count: int) -> Ranked:
     return items[shown], scores[shown]
 
 
-def _stacked(found: Sequence[Ranked], width: int) -> Ranked:
+def _stacked(rankings: Sequence[Ranked], width: int) -> Ranked:
     """Return rankings as rows of two tables."""
-    ids = np.full((len(found), width), -1, dtype=np.int64)
-    scores = np.full((len(found), width), _NO_SCORE)
-    for row, (items, values) in enumerate(found):
-        ids[row, : len(items)], scores[row, : len(items)] = items, values
+    ids = np.full((len(rankings), width), -1, dtype=np.int64)
+    scores = np.full((len(rankings), width), _NO_SCORE)
+    for row, (items, values) in enumerate(rankings):
+        ids[row, : len(items)] = items
+        scores[row, : len(items)] = values
     return ids, scores

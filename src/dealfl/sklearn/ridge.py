@@ -13,8 +13,14 @@ from sklearn.utils.extmath import safe_sparse_dot  # type: ignore[import-untyped
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dealfl.learners import RowLearner, Tikhonov, TikhonovClassifier
-from dealfl.sklearn.base import ForgettingClassifier, ForgettingEstimator
-from dealfl.sklearn.bounds import Matrix, bound_and_offset, out_of_bounds, warn_if_coarse
+from dealfl.sklearn.base import (
+    ForgettingClassifier,
+    ForgettingEstimator,
+    Matrix,
+    bound_and_offset,
+    out_of_bounds,
+    warn_if_coarse,
+)
 
 Floats = NDArray[np.float64]
 

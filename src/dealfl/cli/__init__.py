@@ -44,28 +44,30 @@ from dealfl.storage import is_disk_failure
 
 __all__ = ["format_table", "main", "parser", "print_result", "read_values", "say"]
 
-_COMMANDS = (
-    run.add_parser,
-    simulate.add_parser,
-    job.add_parser,
-    status.add_parser,
-    workers.add_parser,
-    model.add_parser,
-    backup.add_parser,
-    status.add_metrics,
-    serve.add_parser,
-    broker.add_parser,
-    demo.add_parser,
-    erase.add_parser,
-    erase.add_erasures,
-    erase.add_readmit,
-    erase.add_show,
-    verify.add_parser,
-    audit.add_parser,
-    reproduce.add_parser,
-    datasets.add_parser,
-    devices.add_parser,
-)
+_COMMANDS = {  # which function registers a command, in the order of the help
+    "run": run.add_parser,
+    "simulate": simulate.add_parser,
+    "job": job.add_parser,
+    "status": status.add_parser,
+    "workers": workers.add_parser,
+    "model": model.add_parser,
+    "backup": backup.add_parser,
+    "restore": backup.add_parser,
+    "metrics": status.add_metrics,
+    "serve": serve.add_parser,
+    "work": serve.add_parser,
+    "broker": broker.add_parser,
+    "demo": demo.add_parser,
+    "erase": erase.add_parser,
+    "erasures": erase.add_erasures,
+    "readmit": erase.add_readmit,
+    "show": erase.add_show,
+    "verify": verify.add_parser,
+    "audit": audit.add_parser,
+    "reproduce": reproduce.add_parser,
+    "datasets": datasets.add_parser,
+    "devices": devices.add_parser,
+}
 
 _EPILOG = examples_in(__doc__)
 
@@ -80,8 +82,8 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
+def parser(command: str = "") -> argparse.ArgumentParser:
+    """Return the parser of one command, or of all if there is none of that name."""
     top: argparse.ArgumentParser = _Parser(
         prog="dealfl",
         description="Federated learning for battery-powered devices whose models forget exactly.",
@@ -89,14 +91,16 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"dealfl {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", title="commands", required=True)
-    for add_command in _COMMANDS:
+    adders = [_COMMANDS[command]] if command in _COMMANDS else dict.fromkeys(_COMMANDS.values())
+    for add_command in adders:
         add_command(commands)
     return top
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command."""
-    arguments = parser().parse_args(words)
+    given = sys.argv[1:] if words is None else list(words)
+    arguments = parser(given[0] if given else "").parse_args(given)
     try:
         code = int(arguments.run(arguments))
         sys.stdout.flush()

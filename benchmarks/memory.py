@@ -30,18 +30,18 @@ from problems import problem
 from reporting import Report, Row, main, progress
 from scipy import sparse
 
+from dealfl.exact import paged
 from dealfl.learners import PersonalizedPageRank
-from dealfl.memory import (
+from dealfl.storage import (
     Arc,
     BudgetedThetaLru,
+    Frames,
     Lru,
+    PagedArray,
     Policy,
     ThetaLru,
     major_faults,
-    paged,
 )
-from dealfl.memory.frames import Frames
-from dealfl.memory.paged_array import PagedArray
 from dealfl_paper.paging import belady, count_swaps
 
 THETA = 0.3

@@ -10,10 +10,10 @@ from statistics import fmean
 from msgspec.structs import replace
 from reporting import Report, Row, progress
 
-from dealfl.memory import Policy, Touch
 from dealfl.power import PHONES, EnergyModel
 from dealfl.settings import Document
 from dealfl.simulate import FleetSpec, read_fleet, run_fleet
+from dealfl.storage import Policy, Touch
 from dealfl.worker import Memory, WorkerKeys
 from dealfl_paper.paging import belady
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from dealfl.memory import Policy
+from dealfl.storage import Policy
 
 
 def count_swaps(policy: Policy, rounds: list[list[int]]) -> list[int]:
@@ -13,7 +13,7 @@ def count_swaps(policy: Policy, rounds: list[list[int]]) -> list[int]:
 
     Examples
     --------
-    >>> from dealfl.memory import Lru
+    >>> from dealfl.storage import Lru
     >>> count_swaps(Lru(2), [[1, 2, 1], [3, 1]])
     [2, 1]
     """

@@ -12,7 +12,6 @@ import dealfl
 import dealfl.errors
 import dealfl.features
 import dealfl.learners
-import dealfl.memory
 import dealfl.power
 from dealfl.cli import main, parser
 
@@ -66,13 +65,6 @@ def test_the_public_names_of_power() -> None:
         "Training", "TrainingTime", "calibrate", "charge_per_cycle_c", "clock_hz",
         "efficient_frontier", "governor", "load_phone", "machine_clock", "phone",
         "phone_clock", "replay",
-    ]  # fmt: skip
-
-
-def test_the_public_names_of_memory() -> None:
-    assert sorted(dealfl.memory.__all__) == [
-        "Arc", "BudgetedThetaLru", "Lru", "PagedStorage", "Policy", "ThetaLru", "Touch",
-        "keep_freed_memory", "major_faults", "paged",
     ]  # fmt: skip
 
 

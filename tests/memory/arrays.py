@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.memory import Arc, BudgetedThetaLru, Lru, Policy, ThetaLru
-from dealfl.memory.frames import Frames
-from dealfl.memory.page_file import PAGE_BYTES, PAYLOAD_BYTES
-from dealfl.memory.paged_array import PagedArray
+from dealfl.storage import Arc, BudgetedThetaLru, Frames, Lru, PagedArray, Policy, ThetaLru
+from dealfl.storage.paged_arrays import PAGE_BYTES, PAYLOAD_BYTES
 
 POLICIES: dict[str, Callable[[int], Policy]] = {
     "LRU": Lru,
@@ -40,10 +38,6 @@ def cells(*places: int) -> Any:
     return np.array(places, dtype=np.int64)
 
 
-def journal_is_empty(path: Path) -> bool:
-    return not any(path.with_name(path.name + ".journal").read_bytes())
-
-
 def on_a_disk(path: Path) -> bool:
     """Whether pages of files here can leave memory at all."""
     kinds = dict[str, str]()
@@ -56,6 +50,6 @@ def on_a_disk(path: Path) -> bool:
 
 
 __all__ = [
-    "PAGE_BYTES", "POLICIES", "WIDE_PAGE", "cells", "journal_is_empty", "no_sync", "on_a_disk",
+    "PAGE_BYTES", "POLICIES", "WIDE_PAGE", "cells", "no_sync", "on_a_disk",
     "opened",
 ]  # fmt: skip

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealfl.errors import BadInput
-from dealfl.memory import Arc, BudgetedThetaLru, Lru, Policy, ThetaLru
-from dealfl.memory.policies import DEFERRED, HIT
+from dealfl.storage import Arc, BudgetedThetaLru, Lru, Policy, ThetaLru
+from dealfl.storage.policies import DEFERRED, HIT
 from dealfl_paper.paging import belady, count_swaps
 
 Rounds = list[list[int]]

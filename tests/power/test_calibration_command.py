@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import dealfl.memory
 import dealfl.power
+import dealfl.storage
 from dealfl.cli import parser
 from dealfl.errors import BadInput
 from dealfl.power import TrainingTime
@@ -170,7 +170,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     for library in ("OMP", "OPENBLAS", "MKL"):
         monkeypatch.setenv(f"{library}_NUM_THREADS", "1")  # what the command sets is undone
     monkeypatch.setattr(dealfl.power, "calibrate", calibrate)
-    monkeypatch.setattr(dealfl.memory, "keep_freed_memory", lambda: True)
+    monkeypatch.setattr(dealfl.storage, "keep_freed_memory", lambda: True)
     return found
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.learners import LEARNERS, TimedLearner, Workload, statistics_of
-from dealfl.memory import keep_freed_memory
 from dealfl.power import TrainingTime
 from dealfl.power.calibration import (
     FULL,
@@ -26,6 +25,7 @@ from dealfl.power.calibration import (
     clock_hz,
     fit_law,
 )
+from dealfl.storage import keep_freed_memory
 
 LAW = TrainingTime(seconds_per_operation=2e-9, overhead_s=1e-3)
 TRIED = Effort(sizes=9, repeats=5)

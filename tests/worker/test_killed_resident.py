@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 from dealfl.erasure import owner_hash
-from dealfl.exact import Statistics
-from dealfl.memory import PagedStorage, paged
+from dealfl.exact import PagedStorage, Statistics, paged
 from dealfl.protocol.messages import Erase
 from dealfl.worker import Journal, Memory, WorkerKeys
 from tests.federation.parts import KEY, assignment, delta_of, learned_statistics

@@ -151,7 +151,7 @@ def test_a_page_file_cut_short_ends_neither_a_review_nor_an_erasure(
         monkeypatch.setattr(NaiveBayes, "update_records", plain)
         done = plain(self, *change)
         for path in (tmp_path / "j.db-pages").glob("*.pages"):
-            os.truncate(path, 4096)
+            os.truncate(path, 0)
         return done
 
     with closing(Journal(tmp_path / "j.db")) as journal:
@@ -184,7 +184,7 @@ def test_a_page_file_cut_short_under_a_live_model_is_named_and_the_training_is_d
             one.handle([assignment(number)], float(number))
             require_equal(one, journal, name)
             for path in (tmp_path / "j.db-pages").glob("*.pages"):
-                os.truncate(path, 4096)
+                os.truncate(path, 0)
     assert "bytes instead of" in caplog.text
     assert caplog.text.count("built again") == 2
 

@@ -118,8 +118,8 @@ def _calibrate(arguments: argparse.Namespace) -> int:
     for library in ("OMP", "OPENBLAS", "MKL"):  # read once, when numpy is imported below
         os.environ[f"{library}_NUM_THREADS"] = "1"
     from dealfl.learners import LEARNERS, TimedLearner
-    from dealfl.memory import keep_freed_memory
     from dealfl.power import FULL, QUICK, calibrate, clock_hz
+    from dealfl.storage import keep_freed_memory
 
     as_json = arguments.json
     kept = False if arguments.as_is else keep_freed_memory()

@@ -76,8 +76,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     from dealfl.api import Fleet, run
     from dealfl.cli.simulate import read_values
-    from dealfl.memory import keep_freed_memory
     from dealfl.runs import Interrupted, RunFolder
+    from dealfl.storage import keep_freed_memory
 
     keep_freed_memory()
     gc.set_threshold(100_000)  # a run makes millions of records, and none is part of a cycle

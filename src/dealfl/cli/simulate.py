@@ -96,8 +96,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _run_fleet(arguments: argparse.Namespace) -> int:
     from dealfl.api import Fleet, sweep_settings
-    from dealfl.memory import keep_freed_memory
     from dealfl.report import summarize_setting
+    from dealfl.storage import keep_freed_memory
 
     keep_freed_memory()
     if arguments.setting or arguments.page or arguments.wrong_choices:

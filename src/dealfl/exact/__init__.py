@@ -9,7 +9,7 @@ examples gives. A digest of 64 characters shows it. This package has everything 
 `entries`     the canonical form of an array: its non-zeros by index, no trace of what was removed
 `encoding`    one array as canonical bytes, and its digest, block by block
 `statistics`  named arrays and their schema: they form a group, and have bytes and a digest
-`state`       the integers of a live model: a change is applied to all arrays or to none
+`state`       the integers of a live model, in memory or in files; a change applies to all or none
 `seeded`      random integers that depend only on a seed
 `work`        the cost of a call: operations, bytes, cycles
 `compiled`    which functions run as compiled loops (`loops`) instead of numpy
@@ -41,11 +41,13 @@ from dealfl.exact.state import (
     DENSE_LIMIT,
     Cells,
     DenseCells,
+    PagedStorage,
     Proposal,
     SparseCells,
     State,
     Storage,
     in_memory,
+    paged,
 )
 from dealfl.exact.statistics import (
     MAX_ARRAYS,
@@ -75,6 +77,7 @@ __all__ = [
     "FixedPoint",
     "Integers",
     "LearnerCycles",
+    "PagedStorage",
     "Proposal",
     "Schema",
     "Setting",
@@ -87,6 +90,7 @@ __all__ = [
     "bounds_from",
     "compile_loop",
     "in_memory",
+    "paged",
     "prefer_loops",
     "require_finite",
     "round_keys",

@@ -29,7 +29,6 @@ from dealfl.jobs import (
     read_machine_keys,
 )
 from dealfl.learners import cycles_of
-from dealfl.memory import keep_freed_memory
 from dealfl.network.connection import describe
 from dealfl.network.credentials import Credentials, require_role
 from dealfl.network.feed import Feed
@@ -39,6 +38,7 @@ from dealfl.network.worker_end import WorkerEnd
 from dealfl.power import Phone, PhoneSpending, Signalled, load_phone, machine_clock, phone
 from dealfl.power.meters import make_meter, read_machine
 from dealfl.settings import Share, read_section
+from dealfl.storage import keep_freed_memory
 from dealfl.worker import Device, Journal, MeasuredMeter, PhoneMeter, Worker, WorkerKeys
 
 _LOG = logging.getLogger("dealfl.network")

@@ -1,10 +1,10 @@
-"""A SQLite file that survives kill −9. Journal and ledger are such files.
+"""Files: databases that survive kill −9, arrays larger than memory, and atomic replacement.
 
-Every change is one transaction (WAL, synchronous=FULL). One process at a time writes a file: it
-holds a lock, and begins a new term that fences what an earlier one still writes. Deleted bytes
-leave all its files: the log after the commit, the pages when the file is compacted. Only the owner
-of a file can read it.
-A file with another schema version is refused.
+Journal and ledger are databases. Every change is one transaction (WAL, synchronous=FULL). One
+process at a time writes a file: it holds a lock, and begins a new term that fences what an earlier
+one still writes. Deleted bytes leave all its files: the log after the commit, the pages when the
+file is compacted. Only the owner of a file can read it. A file with another schema version is
+refused.
 """
 
 from dealfl.storage.atomic_files import (
@@ -23,13 +23,32 @@ from dealfl.storage.database import (
     open_read_only,
     require_unused,
 )
+from dealfl.storage.paged_arrays import (
+    Frames,
+    PagedArray,
+    Swaps,
+    keep_freed_memory,
+    major_faults,
+)
+from dealfl.storage.policies import Arc, BudgetedThetaLru, Lru, Policy, ThetaLru, Touch
 
 __all__ = [
+    "Arc",
+    "BudgetedThetaLru",
     "Connect",
     "Database",
+    "Frames",
+    "Lru",
+    "PagedArray",
+    "Policy",
+    "Swaps",
+    "ThetaLru",
+    "Touch",
     "find_write_failure",
     "is_disk_failure",
+    "keep_freed_memory",
     "lock_file",
+    "major_faults",
     "make_folder",
     "make_private",
     "open_read_only",

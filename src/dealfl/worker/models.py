@@ -27,13 +27,13 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
-from dealfl.exact import Statistics
+from dealfl.exact import PagedStorage, Statistics, paged
 from dealfl.learners import Change, Histories, HistoryLearner, Learner, RowLearner
 from dealfl.learners import Record as AnyRecord
-from dealfl.memory import Arc, BudgetedThetaLru, Lru, PagedStorage, Policy, ThetaLru, paged
 from dealfl.power import Training
 from dealfl.protocol import Published
 from dealfl.settings import Amount, Count, OneOf, Share
+from dealfl.storage import Arc, BudgetedThetaLru, Lru, Policy, ThetaLru
 from dealfl.worker.journal import Journal, Record, State
 
 MODELS = ("stateless", "resident")

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.learners import Histories, Rows
-from dealfl.memory import Arc, Lru, ThetaLru, Touch
 from dealfl.pages import Plot
 from dealfl.protocol import Assignment, Welcome
+from dealfl.storage import Arc, Lru, ThetaLru, Touch
 from dealfl.worker import Journal, MeasuredMeter, Memory, Worker, WorkerKeys
 from dealfl_paper.drawing import axis, bars
 from dealfl_paper.figure import Claim, Figure, Row, Setting, Verdict, judge, select, values_of

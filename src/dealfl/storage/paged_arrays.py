@@ -1,36 +1,107 @@
 """An array of integers in a file, with only some of its pages in memory.
 
 The file is mapped privately: the kernel loads a page on its first use (one major fault), changes
-stay in memory, and only `PageFile.write` changes the file. To evict a page, it is written through
-the journal if it has changed, and then dropped from memory.
+stay in memory, and only eviction and `flush` write to the file. A page ends with its number + 1 and
+a CRC-32 of everything before, both u32, so that reading detects a damaged or misplaced page; a page
+of zeros was never written. The file is a cache: it does not outlive the object, and whoever finds a
+damaged page builds the array again.
 """
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
+import resource
+import struct
+import weakref
+import zlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.errors import BadInput, OutOfBounds
-from dealfl.memory.frames import Frames
-from dealfl.memory.page_file import BATCH, PAGE_BYTES, PAYLOAD_BYTES, PageFile
+from dealfl.errors import BadBytes, BadInput, OutOfBounds
+from dealfl.storage.policies import Policy
 
 Int64s = NDArray[np.int64]
 
+PAGE_BYTES = mmap.PAGESIZE
+PAYLOAD_BYTES = PAGE_BYTES - 8
+_BATCH = 64  # pages that are written at a time: each batch waits for the disk once
+_NUMBER = struct.Struct("<I")
+_ZEROS = bytes(PAGE_BYTES)
+_REMEDY = "delete it and train again from scratch"
 _WAITING_A_FRAME = 16  # deferred cells kept in memory, per frame
 
 
+@dataclass(slots=True)
+class Swaps:
+    """Counts of moved pages."""
+
+    ins: int = 0  # loaded into a frame
+    outs: int = 0  # changed and written back
+    past: int = 0  # read or written without a frame, because the policy deferred them
+
+
+class _Paged(Protocol):
+    """An owner of pages in the frames."""
+
+    def evict(self, page: int) -> None:
+        """Remove a page from its frame; keep its changes."""
+
+    def settle(self) -> None:
+        """Apply deferred changes as far as the policy allows."""
+
+
+class Frames:
+    """A fixed number of page frames for any number of arrays."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._owners: list[_Paged] = []
+        self._firsts: list[int] = []
+        self._pages = 0
+        self.swaps = Swaps()
+
+    @property
+    def count(self) -> int:
+        """The number of frames."""
+        return self._policy.frames
+
+    def attach(self, owner: _Paged, pages: int) -> int:
+        """Register an owner of pages."""
+        first = self._pages
+        self._owners.append(owner)
+        self._firsts.append(first)
+        self._pages += pages
+        return first
+
+    def touch(self, page: int) -> bool:
+        """Use a page; give it a frame if it has none."""
+        touch = self._policy.touch(page)
+        if touch.victim is not None:
+            place = bisect_right(self._firsts, touch.victim) - 1
+            self._owners[place].evict(touch.victim - self._firsts[place])
+        return not touch.deferred
+
+    def new_round(self) -> None:
+        """Start a round and apply deferred changes."""
+        self._policy.new_round()
+        for owner in self._owners:
+            owner.settle()
+
+
 class PagedArray:
-    """A fixed-size array of integers in a file, initially zero.
+    """A fixed-size array of integers in a new file, initially zero.
 
     A deferred change waits in memory, and a page that cannot be written (disk full) stays there:
-    reads are always correct, and `put` is never partial. After a crash each page has the content
-    of one of its writes; a learner's arrays agree with each other only after `flush`.
+    reads are always correct, and `put` is never partial.
     """
 
     def __init__(
@@ -42,16 +113,22 @@ class PagedArray:
         *,
         sync: Callable[[int], None] = os.fdatasync,
     ) -> None:
+        self.path = path
+        self._sync = sync
         self._kind = np.dtype(kind)
         self._size = size
         self._a_page = PAYLOAD_BYTES // self._kind.itemsize
-        self._file = PageFile(path, size, self._kind.itemsize, sync)
-        self._map = mmap.mmap(self._file.number, self._file.size_bytes, flags=mmap.MAP_PRIVATE)
+        self.pages = -(-size // self._a_page)
+        self._size_bytes = max(self.pages, 1) * PAGE_BYTES
+        self._file = _create(path, self._size_bytes)
+        self._close = weakref.finalize(self, os.close, self._file)
+        os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead
+        self._map = mmap.mmap(self._file, self._size_bytes, flags=mmap.MAP_PRIVATE)
         self._map.madvise(mmap.MADV_RANDOM)  # no read-ahead: the swap count must be exact
-        shape = (1 + self._file.pages, PAGE_BYTES // self._kind.itemsize)
+        shape = (self._size_bytes // PAGE_BYTES, PAGE_BYTES // self._kind.itemsize)
         self._rows: NDArray[np.integer] = np.ndarray(shape, self._kind, buffer=self._map)
         self._frames = frames
-        self._first = frames.attach(self, self._file.pages)
+        self._first = frames.attach(self, self.pages)
         self._here: set[int] = set()
         self._dirty: dict[int, None] = {}  # in the order of their first change
         self._stuck: set[int] = set()  # evicted, but could not be written
@@ -60,11 +137,6 @@ class PagedArray:
 
     def __len__(self) -> int:
         return self._size
-
-    @property
-    def pages(self) -> int:
-        """The number of pages."""
-        return self._file.pages
 
     @property
     def resident(self) -> int:
@@ -79,7 +151,7 @@ class PagedArray:
     def at(self, indices: Int64s) -> Int64s:
         """Return values."""
         self._require_places(indices)
-        self._file.require_size()
+        self._require_size()
         if len(self._stuck) > self._frames.count:
             raise self._unwritten()
         values = np.empty(len(indices), dtype=np.int64)
@@ -90,16 +162,16 @@ class PagedArray:
     def put(self, indices: Int64s, values: Int64s) -> None:
         """Replace values."""
         self._require_places(indices)
-        self._file.require_size()
+        self._require_size()
         narrow = values.astype(self._kind)
         if not np.array_equal(narrow, values):
-            raise OutOfBounds(f"a value does not fit {self._kind.name} in {self._file.path}")
+            raise OutOfBounds(f"a value does not fit {self._kind.name} in {self.path}")
         for page, places, offsets in _group_by_page(indices, self._a_page):
             self._write(page, offsets, narrow[places])
 
     def flush(self) -> None:
-        """Write all changes to the file; the journal is empty afterwards."""
-        self._file.require_size()
+        """Write all changes to the file."""
+        self._require_size()
         try:
             self._write_past(list(self._waiting))
             while self._dirty:
@@ -118,7 +190,7 @@ class PagedArray:
         """Release the memory without writing, as in a crash."""
         self._rows = np.empty((0, 0), self._kind)
         self._map.close()
-        self._file.close()
+        self._close()
 
     def evict(self, page: int) -> None:
         """Remove a page from its frame; keep it in memory if it cannot be written."""
@@ -143,7 +215,7 @@ class PagedArray:
         """Return the cells of a page for reading: its frame, or a copy if it is deferred."""
         if self._available(page):
             self._bring(page)
-            row: NDArray[np.integer] = self._rows[1 + page]
+            row: NDArray[np.integer] = self._rows[page]
             return row
         return self._copy(page)
 
@@ -166,8 +238,8 @@ class PagedArray:
     def _bring(self, page: int) -> None:
         """Load a page and apply its deferred changes."""
         if page not in self._here:
-            start = self._file.offset(page)
-            self._file.require_whole(page, self._map[start : start + PAGE_BYTES])
+            start = page * PAGE_BYTES
+            self._require_whole(page, self._map[start : start + PAGE_BYTES])
             self._here.add(page)
             self._frames.swaps.ins += 1
         offsets, values = self._waiting.of(page)
@@ -176,38 +248,43 @@ class PagedArray:
             self._change(page, offsets, values)
 
     def _change(self, page: int, offsets: Int64s, values: NDArray[np.integer]) -> None:
-        self._rows[1 + page, offsets] = values
+        self._rows[page, offsets] = values
         if page not in self._dirty:
             self._dirty[page] = None
-            self._file.drop_cached(page)  # the private copy replaces the cached one
+            self._drop_cached(page)  # the private copy replaces the cached one
 
     def _copy(self, page: int) -> NDArray[np.integer]:
         self._frames.swaps.past += 1
-        cells = np.frombuffer(self._file.read(page), self._kind).copy()
+        data = os.pread(self._file, PAGE_BYTES, page * PAGE_BYTES)
+        self._drop_cached(page)
+        self._require_whole(page, data)
+        cells = np.frombuffer(data, self._kind).copy()
         offsets, values = self._waiting.of(page)
         cells[offsets] = values
         return cells
 
     def _make_room(self) -> None:
         try:
-            self._write_past(list(islice(self._waiting, BATCH)))
+            self._write_past(list(islice(self._waiting, _BATCH)))
         except OSError as error:
             self._trouble = error
 
     def _write_past(self, pages: list[int]) -> None:
         """Write deferred changes without loading their pages."""
-        for start in range(0, len(pages), BATCH):
-            batch = pages[start : start + BATCH]
-            self._file.write({page: self._copy(page).tobytes()[:PAYLOAD_BYTES] for page in batch})
+        for start in range(0, len(pages), _BATCH):
+            batch = pages[start : start + _BATCH]
+            self._put_in_place({page: self._copy(page).tobytes()[:PAYLOAD_BYTES] for page in batch})
             for page in batch:
                 self._waiting.drop(page)
 
     def _write_back(self, page: int) -> None:
         """Write a changed page, together with the pages changed earliest."""
-        others = islice((other for other in self._dirty if other != page), BATCH - 1)
+        others = islice((other for other in self._dirty if other != page), _BATCH - 1)
         batch = [page, *others]
-        starts = {page: self._file.offset(page) for page in batch}
-        self._file.write({p: self._map[at : at + PAYLOAD_BYTES] for p, at in starts.items()})
+        starts = {number: number * PAGE_BYTES for number in batch}
+        self._put_in_place(
+            {number: self._map[at : at + PAYLOAD_BYTES] for number, at in starts.items()}
+        )
         for written in batch:
             del self._dirty[written]
         self._frames.swaps.outs += len(batch)
@@ -215,8 +292,8 @@ class PagedArray:
 
     def _release(self, page: int) -> None:
         if page in self._here:
-            self._map.madvise(mmap.MADV_DONTNEED, self._file.offset(page), PAGE_BYTES)
-            self._file.drop_cached(page)
+            self._map.madvise(mmap.MADV_DONTNEED, page * PAGE_BYTES, PAGE_BYTES)
+            self._drop_cached(page)
             self._here.remove(page)
 
     def _release_stuck(self) -> None:
@@ -224,18 +301,70 @@ class PagedArray:
             self._stuck.remove(page)
             self._release(page)
 
+    def _put_in_place(self, payloads: dict[int, bytes]) -> None:
+        for page, payload in payloads.items():
+            _write_all(self._file, payload + _seal(page, payload), page * PAGE_BYTES)
+        self._sync(self._file)
+        for page in payloads:
+            self._drop_cached(page)
+
+    def _drop_cached(self, page: int) -> None:
+        """Remove a page from the kernel's page cache."""
+        os.posix_fadvise(self._file, page * PAGE_BYTES, PAGE_BYTES, os.POSIX_FADV_DONTNEED)
+
+    def _require_whole(self, page: int, data: bytes) -> None:
+        if data != _ZEROS and data[PAYLOAD_BYTES:] != _seal(page, data[:PAYLOAD_BYTES]):
+            raise BadBytes(f"{self.path}: page {page} is damaged; {_REMEDY}")
+
+    def _require_size(self) -> None:
+        """Raise `BadBytes` if the file was cut short; reading its map would end the process."""
+        size = os.fstat(self._file).st_size
+        if size != self._size_bytes:
+            raise BadBytes(f"{self.path} has {size} bytes instead of {self._size_bytes}; {_REMEDY}")
+
     def _require_places(self, indices: Int64s) -> None:
         if len(indices) and (indices.min() < 0 or indices.max() >= self._size):
             raise OutOfBounds(
-                f"an index is outside 0 to {self._size - 1}, the cells of {self._file.path}"
+                f"an index is outside 0 to {self._size - 1}, the cells of {self.path}"
             )
 
     def _unwritten(self) -> BadInput:
         reason = self._trouble.strerror if self._trouble else "unknown"
         return BadInput(
-            f"{self._file.path}: {len(self._dirty) + len(self._waiting)} changed pages cannot be "
+            f"{self.path}: {len(self._dirty) + len(self._waiting)} changed pages cannot be "
             f"written: {reason}; no change is lost: free disk space and flush again"
         )
+
+
+def _create(path: Path, size_bytes: int) -> int:
+    """Create a file of zeros with its disk space reserved; return its descriptor."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(file, 0, size_bytes)
+        except OSError:
+            os.close(file)
+            path.unlink()
+            raise
+    except OSError as error:
+        raise BadInput(
+            f"{path} cannot be created: {error.strerror}; it needs {size_bytes} bytes on disk"
+        ) from None
+    return file
+
+
+def _write_all(file: int, data: bytes, offset: int) -> None:
+    """Write all bytes at an offset of an open file."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(file, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def _seal(page: int, payload: bytes) -> bytes:
+    number = _NUMBER.pack((page + 1) & 0xFFFF_FFFF)
+    return number + _NUMBER.pack(zlib.crc32(number, zlib.crc32(payload)))
 
 
 def _group_by_page(indices: Int64s, cells_a_page: int) -> Iterator[tuple[int, Int64s, Int64s]]:
@@ -281,3 +410,22 @@ class _DeferredChanges:
     def drop(self, page: int) -> None:
         """Remove the changes of a page."""
         self.cells -= len(self._values.pop(page, {}))
+
+
+def major_faults() -> int:
+    """Return the number of major page faults of this process since its start."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+
+
+def keep_freed_memory() -> bool:
+    """Make the allocator of this process keep freed memory.
+
+    By default glibc returns large blocks to the kernel and requests them again in every call. The
+    page faults can double the time of a batch, which disturbs measurements.
+    """
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False  # another C library: musl, macOS, Windows
+    return bool(mallopt(trim_threshold, 1 << 30) and mallopt(mmap_threshold, 1 << 25))

@@ -44,7 +44,12 @@ START = """
     from dealfl.exact import CHOICE, prefer_loops
     from pair.plain import total, which
 
+    from dealfl.exact import compiled
+
     VALUES = np.arange(9)
+
+    def failed():
+        return any(pair.failed for pair in compiled._twins if pair.plain.__name__ == "which")
 
     def wait_for_loop(limit_s=100):
         end_s = time.monotonic() + limit_s
@@ -118,13 +123,13 @@ def test_without_numba_there_is_only_numpy(package: Path) -> None:
     assert run(package, code, "always", before) == "1 1 36 never"
 
 
-@pytest.mark.parametrize("mode", ["auto", "always"])
+_NO_FOLDER = "caching.CacheImpl._locator_classes = []"  # none can be written
+_FULL_DISK = "caching.FunctionCache.save_overload = fail"
+
+
 @pytest.mark.parametrize(
-    "failure",
-    [
-        "caching.CacheImpl._locator_classes = []",  # no folder can be written
-        "caching.FunctionCache.save_overload = fail",  # the disk is full
-    ],
+    ("failure", "mode"),
+    [(_NO_FOLDER, "auto"), (_NO_FOLDER, "always"), (_FULL_DISK, "always")],
 )
 def test_a_cache_that_fails_leaves_the_work_to_numpy(
     package: Path, failure: str, mode: str
@@ -136,11 +141,11 @@ def test_a_cache_that_fails_leaves_the_work_to_numpy(
         {failure}
     """
     code = """
-        import threading
         which(VALUES, 0.3)
-        for thread in threading.enumerate():
-            if thread is not threading.main_thread():
-                thread.join()
+        end_s = time.monotonic() + 30
+        while CHOICE.mode == "auto" and not failed() and time.monotonic() < end_s:
+            which(VALUES, 0.01)
+        assert failed()
         print(which(VALUES, 0.0), which(VALUES, 0.0))
     """
     assert run(package, code, mode, before) == "1 1"
@@ -160,7 +165,7 @@ def test_arguments_of_types_that_cannot_be_compiled_are_left_to_numpy(package: P
 
 def test_a_process_forked_while_a_loop_is_loaded_gets_it_too(package: Path) -> None:
     code = """
-        which(VALUES, 0.3)  # a thread begins to load
+        which(VALUES, 0.3)  # another process begins to compile
         child = os.fork()
         wait_for_loop()
         if child == 0:
@@ -194,3 +199,34 @@ def test_many_threads_may_call_twins_while_loops_are_loaded(package: Path) -> No
         print("same")
     """
     assert run(package, code) == "same"
+
+
+def test_a_compiled_loop_is_in_the_cache_for_the_next_process(package: Path) -> None:
+    code = """
+        which(VALUES, 0.3)
+        wait_for_loop()
+        print("taken over")
+    """
+    assert run(package, code) == "taken over"
+    again = """
+        which(VALUES, 0.3)
+        print(which(VALUES, 0.0), [p.compiler for p in compiled._twins if p.compiler])
+    """
+    assert run(package, again) == "2 []"
+
+
+def test_filters_of_warnings_are_left_alone_while_loops_are_compiled(package: Path) -> None:
+    code = """
+        import warnings
+        for _ in range(60):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                before = list(warnings.filters)
+                which(VALUES, 0.02)
+                assert warnings.filters == before
+                warnings.warn("seen")
+            assert [str(one.message) for one in caught] == ["seen"]
+        wait_for_loop()
+        print("left alone")
+    """
+    assert run(package, code) == "left alone"

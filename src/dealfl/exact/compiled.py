@@ -5,8 +5,9 @@ same name and signature stands in `loops.py`. Callers call the numpy function; w
 is decided here, for the process as a whole:
 
 - Importing numba and reading its cache takes about a second, so a process starts with numpy. After
-  0.2 s in numpy functions that have a twin, a thread loads their loops, and compiles those that are
-  not in the cache; each takes over when it is ready.
+  0.2 s in numpy functions that have a twin, their loops are loaded. Another process compiles those
+  that are not in the cache; each takes over when it is ready. (A thread would disturb this one:
+  compiling changes the filters of warnings, and a fork would have to wait for it.)
 - A run that knows its plan calls `prefer_loops` at its start if it is long.
 - The environment variable `DEALFL_NUMBA` decides otherwise: `always` uses loops from the first
   call, `never` not at all. Without numba, and where it cannot cache a loop, there is only numpy.
@@ -17,22 +18,28 @@ that follows single rows, agree up to rounding.
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
-import threading
+import subprocess
+import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from time import perf_counter
 from typing import Any, ParamSpec, TypeVar, cast
+
+import numpy as np
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _ENOUGH_S = 0.2  # in numpy functions that have a twin
+_LOOK_EVERY_S = 0.05
 
 
 @dataclass
@@ -41,6 +48,7 @@ class _Choice:
 
     mode: str
     spent_s: float = 0.0
+    wait_until_s: float = 0.0  # another process compiles
 
 
 CHOICE = _Choice(os.environ.get("DEALFL_NUMBA", "auto") if find_spec("numba") else "never")
@@ -53,36 +61,69 @@ def prefer_loops() -> None:
 
 
 class _Twin:
-    """A numpy function and its loop, which is None until it has been compiled once."""
+    """A numpy function and its loop, which is None until it has been loaded."""
 
     def __init__(self, plain: Callable[..., Any]) -> None:
         self.plain = plain
         self.loop: Callable[..., Any] | None = None
-        self.requested = False
+        self.compiler: subprocess.Popen[bytes] | None = None
         self.failed = False
 
     def run_plain(self, given: tuple[Any, ...]) -> Any:  # noqa: ANN401
         """Call the numpy function, and have the loop loaded if the process has worked enough."""
         start_s = perf_counter()
         result = self.plain(*given)
-        CHOICE.spent_s += perf_counter() - start_s
-        if CHOICE.spent_s > _ENOUGH_S and not (self.requested or self.failed):
-            self.requested = True
-            thread = threading.Thread(target=self._load_later, args=(given,), name="dealfl-loops")
-            with suppress(RuntimeError):  # no threads are left, or the process ends
-                thread.start()
+        end_s = perf_counter()
+        CHOICE.spent_s += end_s - start_s
+        if CHOICE.spent_s > _ENOUGH_S and end_s > CHOICE.wait_until_s and not self.failed:
+            self._load_soon(given)
         return result
 
-    def _load_later(self, given: tuple[Any, ...]) -> None:
-        with _loading:
-            if threading.main_thread().is_alive():  # a process that ends waits for one loop at most
-                self.load(given)
+    def _load_soon(self, given: tuple[Any, ...]) -> None:
+        """Load the loop from numba's cache, which another process fills if it has to."""
+        if any(pair.is_compiling for pair in _twins):
+            CHOICE.wait_until_s = perf_counter() + _LOOK_EVERY_S
+        elif self.compiler is None and not self._is_cached():
+            self._compile_elsewhere(given)
+        else:
+            self.load(given)
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether another process compiles the loop."""
+        return self.compiler is not None and self.compiler.poll() is None
+
+    def _is_cached(self) -> bool:
+        loops = Path(self.plain.__code__.co_filename).parent / "loops.py"
+        changed_s = loops.stat().st_mtime if loops.exists() else 0.0
+        found = loops.parent.glob(f"__pycache__/loops.{self.plain.__name__}-*.nbi")
+        return any(file.stat().st_mtime >= changed_s for file in found)
+
+    def _compile_elsewhere(self, given: tuple[Any, ...]) -> None:
+        """Start a process that compiles the loop; it may outlive this one, for the next."""
+        try:
+            what = json.dumps([self.module, self.plain.__name__, list(map(_describe, given))])
+            code = f"from {__name__} import compile_for; compile_for()"
+            self.compiler = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-c", code, what],
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except (OSError, TypeError):  # no process is left, or a kind that cannot be described
+            self.failed = True
+
+    @property
+    def module(self) -> str:
+        """The module of the loop."""
+        return self.plain.__module__.rpartition(".")[0] + ".loops"
 
     def load(self, given: tuple[Any, ...]) -> None:
-        """Compile the loop for the types of some arguments, or read it from numba's cache."""
+        """Read the loop for the types of some arguments from numba's cache, or compile it."""
         try:
-            module = import_module(self.plain.__module__.rpartition(".")[0] + ".loops")
-            loop: Any = getattr(module, self.plain.__name__)
+            loop: Any = getattr(import_module(self.module), self.plain.__name__)
             loop.compile(tuple(map(import_module("numba").typeof, given)))
             self.loop = loop
         except Exception:
@@ -90,7 +131,6 @@ class _Twin:
 
 
 _twins: list[_Twin] = []
-_loading = threading.Lock()  # held while a loop is loaded: no fork meanwhile
 
 
 def twin(plain: Callable[P, R]) -> Callable[P, R]:
@@ -107,8 +147,7 @@ def twin(plain: Callable[P, R]) -> Callable[P, R]:
         if mode == "never":
             return plain(*given, **none)
         if pair.loop is None and mode == "always" and not pair.failed:
-            with _loading:
-                pair.load(given)
+            pair.load(given)
         if pair.loop is None:
             return cast(R, pair.run_plain(given))
         try:
@@ -121,23 +160,55 @@ def twin(plain: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def _start_child() -> None:
-    """Begin again in a forked process, in which no thread loads what was requested."""
-    global _loading
-    _loading = threading.Lock()
+@atexit.register
+def _leave_compilers() -> None:
+    """Let processes that still compile end by themselves."""
     for pair in _twins:
-        pair.requested = False
+        if pair.is_compiling and pair.compiler is not None:
+            pair.compiler.returncode = 0
 
 
-# Modules that numba imports lock something of their own before a fork. Handlers run in the reverse
-# order of their registration: if they came first, the thread would wait for what a fork has locked.
-for _name in ("logging", "concurrent.futures.thread"):
-    import_module(_name)
-os.register_at_fork(
-    before=lambda: _loading.acquire(),
-    after_in_parent=lambda: _loading.release(),
-    after_in_child=_start_child,
-)
+def _forget_compilers() -> None:
+    for pair in _twins:
+        pair.compiler = None
+
+
+os.register_at_fork(after_in_child=_forget_compilers)  # they are processes of the parent
+
+
+def _describe(value: object) -> list[Any]:
+    """Return the kind of an argument as values for JSON."""
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        return ["array", value.dtype.str, value.ndim, layout, bool(flags.writeable)]
+    if isinstance(value, np.generic):
+        return ["scalar", value.dtype.str]
+    if type(value) in (bool, int, float):
+        return ["plain", type(value)()]
+    raise TypeError(f"an argument of type {type(value).__name__} has no description")
+
+
+def _make(kind: str, *rest: Any) -> Any:  # noqa: ANN401
+    """Return an argument of a described kind."""
+    if kind == "plain":
+        return rest[0]
+    if kind == "scalar":
+        return np.dtype(rest[0]).type()
+    dtype, dimensions, layout, writeable = rest
+    array = np.zeros((4,) * dimensions, dtype, order="F" if layout == "F" else "C")
+    array = array[(slice(None, None, 2),) * dimensions] if layout == "A" else array
+    array.setflags(write=writeable)
+    return array
+
+
+def compile_for() -> None:
+    """Compile the loop that the first argument of this process names, into numba's cache."""
+    os.nice(5)
+    module, name, kinds = json.loads(sys.argv[1])
+    given = [_make(*kind) for kind in kinds]
+    loop: Any = getattr(import_module(module), name)
+    loop.compile(tuple(map(import_module("numba").typeof, given)))
 
 
 def compile_loop(loop: Loop, *, reorder: bool = False) -> Loop:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.storage import Arc, BudgetedThetaLru, Frames, Lru, PagedArray, Policy, ThetaLru
-from dealfl.storage.paged_arrays import PAGE_BYTES, PAYLOAD_BYTES
+from dealfl.exact.paging import PAGE_BYTES, PAYLOAD_BYTES, PagedArray
+from dealfl.storage import Arc, BudgetedThetaLru, Frames, Lru, Policy, ThetaLru
 
 POLICIES: dict[str, Callable[[int], Policy]] = {
     "LRU": Lru,

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dealfl.errors import BadBytes, BadInput
-from dealfl.storage import BudgetedThetaLru, Frames, Lru, PagedArray, Policy, major_faults
+from dealfl.exact.paging import PagedArray
+from dealfl.storage import BudgetedThetaLru, Frames, Lru, Policy, major_faults
 from tests.memory.arrays import (
     PAGE_BYTES,
     POLICIES,
@@ -63,7 +64,7 @@ def _failing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     def fail(*_: object) -> int:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr("dealfl.storage.paged_arrays.os.pwrite", fail)
+    monkeypatch.setattr("dealfl.exact.paging.os.pwrite", fail)
 
 
 @every_policy

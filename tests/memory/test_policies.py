@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dealfl.errors import BadInput
 from dealfl.storage import Arc, BudgetedThetaLru, Lru, Policy, ThetaLru
-from dealfl.storage.policies import DEFERRED, HIT
+from dealfl.storage.memory import DEFERRED, HIT
 from dealfl_paper.paging import belady, count_swaps
 
 Rounds = list[list[int]]

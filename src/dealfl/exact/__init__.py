@@ -9,7 +9,8 @@ examples gives. A digest of 64 characters shows it. This package has everything 
 `entries`     the canonical form of an array: its non-zeros by index, no trace of what was removed
 `encoding`    one array as canonical bytes, and its digest, block by block
 `statistics`  named arrays and their schema: they form a group, and have bytes and a digest
-`state`       the integers of a live model, in memory or in files; a change applies to all or none
+`state`       the integers of a live model: a change is applied to all arrays or to none
+`paging`      the same in files, for models larger than memory
 `seeded`      random integers that depend only on a seed
 `work`        the cost of a call: operations, bytes, cycles
 `compiled`    which functions run as compiled loops (`loops`) instead of numpy
@@ -36,18 +37,17 @@ from dealfl.exact.encoding import BLOCK, block_hashes
 from dealfl.exact.entries import ArraySpec, Entries
 from dealfl.exact.fixedpoint import FixedPoint, bounds_from, require_finite
 from dealfl.exact.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers, unset
+from dealfl.exact.paging import PagedStorage, paged
 from dealfl.exact.seeded import round_keys, seeded_bytes, seeded_sums, uniforms, words
 from dealfl.exact.state import (
     DENSE_LIMIT,
     Cells,
     DenseCells,
-    PagedStorage,
     Proposal,
     SparseCells,
     State,
     Storage,
     in_memory,
-    paged,
 )
 from dealfl.exact.statistics import (
     MAX_ARRAYS,

@@ -1,4 +1,4 @@
-"""Files: databases that survive kill −9, arrays larger than memory, and atomic replacement.
+"""Files: databases that survive kill −9, atomic replacement; and memory: page replacement.
 
 Journal and ledger are databases. Every change is one transaction (WAL, synchronous=FULL). One
 process at a time writes a file: it holds a lock, and begins a new term that fences what an earlier
@@ -23,14 +23,18 @@ from dealfl.storage.database import (
     open_read_only,
     require_unused,
 )
-from dealfl.storage.paged_arrays import (
+from dealfl.storage.memory import (
+    Arc,
+    BudgetedThetaLru,
     Frames,
-    PagedArray,
+    Lru,
+    Policy,
     Swaps,
+    ThetaLru,
+    Touch,
     keep_freed_memory,
     major_faults,
 )
-from dealfl.storage.policies import Arc, BudgetedThetaLru, Lru, Policy, ThetaLru, Touch
 
 __all__ = [
     "Arc",
@@ -39,7 +43,6 @@ __all__ = [
     "Database",
     "Frames",
     "Lru",
-    "PagedArray",
     "Policy",
     "Swaps",
     "ThetaLru",

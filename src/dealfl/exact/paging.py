@@ -1,4 +1,4 @@
-"""An array of integers in a file, with only some of its pages in memory.
+"""Cells of a live model in files, with only some of their pages in memory.
 
 The file is mapped privately: the kernel loads a page on its first use (one major fault), changes
 stay in memory, and only eviction and `flush` write to the file. A page ends with its number + 1 and
@@ -9,92 +9,33 @@ damaged page builds the array again.
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
-import resource
 import struct
 import weakref
 import zlib
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, OutOfBounds
-from dealfl.storage.policies import Policy
-
-Int64s = NDArray[np.int64]
+from dealfl.exact.entries import ArraySpec, Entries
+from dealfl.exact.integers import Int64s, Integers
+from dealfl.exact.state import Cells
+from dealfl.storage import Frames, Policy, Swaps, ThetaLru, make_folder
 
 PAGE_BYTES = mmap.PAGESIZE
 PAYLOAD_BYTES = PAGE_BYTES - 8
+_CHUNK = 1 << 16  # cells that are read at a time
 _BATCH = 64  # pages that are written at a time: each batch waits for the disk once
 _NUMBER = struct.Struct("<I")
 _ZEROS = bytes(PAGE_BYTES)
 _REMEDY = "delete it and train again from scratch"
 _WAITING_A_FRAME = 16  # deferred cells kept in memory, per frame
-
-
-@dataclass(slots=True)
-class Swaps:
-    """Counts of moved pages."""
-
-    ins: int = 0  # loaded into a frame
-    outs: int = 0  # changed and written back
-    past: int = 0  # read or written without a frame, because the policy deferred them
-
-
-class _Paged(Protocol):
-    """An owner of pages in the frames."""
-
-    def evict(self, page: int) -> None:
-        """Remove a page from its frame; keep its changes."""
-
-    def settle(self) -> None:
-        """Apply deferred changes as far as the policy allows."""
-
-
-class Frames:
-    """A fixed number of page frames for any number of arrays."""
-
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-        self._owners: list[_Paged] = []
-        self._firsts: list[int] = []
-        self._pages = 0
-        self.swaps = Swaps()
-
-    @property
-    def count(self) -> int:
-        """The number of frames."""
-        return self._policy.frames
-
-    def attach(self, owner: _Paged, pages: int) -> int:
-        """Register an owner of pages."""
-        first = self._pages
-        self._owners.append(owner)
-        self._firsts.append(first)
-        self._pages += pages
-        return first
-
-    def touch(self, page: int) -> bool:
-        """Use a page; give it a frame if it has none."""
-        touch = self._policy.touch(page)
-        if touch.victim is not None:
-            place = bisect_right(self._firsts, touch.victim) - 1
-            self._owners[place].evict(touch.victim - self._firsts[place])
-        return not touch.deferred
-
-    def new_round(self) -> None:
-        """Start a round and apply deferred changes."""
-        self._policy.new_round()
-        for owner in self._owners:
-            owner.settle()
 
 
 class PagedArray:
@@ -412,20 +353,125 @@ class _DeferredChanges:
         self.cells -= len(self._values.pop(page, {}))
 
 
-def major_faults() -> int:
-    """Return the number of major page faults of this process since its start."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+class PagedCells(Cells):
+    """The cells of one array: one plane of 32 or 64 bits, or two planes for 96 bits."""
+
+    def __init__(self, size: int, low: PagedArray, high: PagedArray | None) -> None:
+        self._size = size
+        self._low, self._high = low, high
+
+    def at(self, indices: Int64s) -> Integers:
+        """Return values."""
+        high = None if self._high is None else self._high.at(indices)
+        return Integers(self._low.at(indices), high)
+
+    def put(self, indices: Int64s, values: Integers) -> None:
+        """Replace values."""
+        self._low.put(indices, values.low)
+        if self._high is not None and values.high is not None:
+            self._high.put(indices, values.high)
+
+    def entries(self, start: int, stop: int) -> Entries:
+        """Return the non-zero cells of a range."""
+        stop = min(stop, self._size)
+        firsts = range(start, stop, _CHUNK) if start < stop else [start]
+        parts = [self._part(first, min(first + _CHUNK, stop)) for first in firsts]
+        return Entries.chained(parts, self._high is not None)
+
+    def _part(self, start: int, stop: int) -> Entries:
+        return Entries.of_dense(self.at(np.arange(start, stop, dtype=np.int64)), start)
 
 
-def keep_freed_memory() -> bool:
-    """Make the allocator of this process keep freed memory.
+class PagedStorage:
+    """Storage of one learner's arrays in files, with a fixed number of pages in memory.
 
-    By default glibc returns large blocks to the kernel and requests them again in every call. The
-    page faults can double the time of a batch, which disturbs measurements.
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dealfl.exact import Schema, State, Statistics
+    >>> schema = Schema("counter", {}, (ArraySpec("counts", 9000, 32),))
+    >>> with tempfile.TemporaryDirectory() as folder, paged(folder, frames=2) as storage:
+    ...     state = State(schema, storage)
+    ...     state.commit(state.propose(Statistics(schema, {"counts": Entries.of({8000: 3})})))
+    ...     state.snapshot()["counts"].to_dict(), storage.resident
+    ({8000: 3}, 2)
     """
-    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):
-        return False  # another C library: musl, macOS, Windows
-    return bool(mallopt(trim_threshold, 1 << 30) and mallopt(mmap_threshold, 1 << 25))
+
+    def __init__(
+        self, folder: Path, policy: Policy, *, sync: Callable[[int], None] = os.fdatasync
+    ) -> None:
+        self._folder, self._sync = folder, sync
+        self._frames = Frames(policy)
+        self._arrays: list[PagedArray] = []
+
+    def __call__(self, spec: ArraySpec) -> PagedCells:
+        """Return the cells of one array of a new learner, all zero."""
+        if not spec.wide:
+            kind = "<i4" if spec.bits == 32 else "<i8"
+            return PagedCells(spec.size, self._array(spec.name, spec.size, kind), None)
+        low = self._array(f"{spec.name}.low", spec.size, "<u4")
+        return PagedCells(spec.size, low, self._array(f"{spec.name}.high", spec.size, "<i8"))
+
+    def _array(self, name: str, size: int, kind: str) -> PagedArray:
+        path = self._folder / f"{name}.pages"
+        if path.exists():  # a new state is all zero and must not inherit old values
+            raise BadInput(
+                f"{path} already exists; each learner needs its own folder: "
+                "use another folder, or delete the file if no learner uses it"
+            )
+        try:
+            make_folder(self._folder)
+        except OSError as error:
+            raise BadInput(f"{self._folder} cannot be created: {error.strerror}") from None
+        array = PagedArray(path, size, kind, self._frames, sync=self._sync)
+        self._arrays.append(array)
+        return array
+
+    @property
+    def swaps(self) -> Swaps:
+        """Counts of moved pages."""
+        return self._frames.swaps
+
+    @property
+    def pages(self) -> int:
+        """The number of pages of all arrays."""
+        return sum(array.pages for array in self._arrays)
+
+    @property
+    def resident(self) -> int:
+        """The number of pages in memory."""
+        return sum(array.resident for array in self._arrays)
+
+    def new_round(self) -> None:
+        """Start a round of the job and apply deferred changes."""
+        self._frames.new_round()
+
+    def flush(self) -> None:
+        """Write all changes, so that no forgotten value remains in the files."""
+        for array in self._arrays:
+            array.flush()
+
+    def close(self) -> None:
+        """Write all changes and release the memory; the learner cannot be used afterwards."""
+        for array in self._arrays:
+            array.close()
+        self._arrays.clear()
+
+    def abandon(self) -> None:
+        """Release the memory without writing; the learner cannot be used afterwards."""
+        for array in self._arrays:
+            array.abandon()
+        self._arrays.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def paged(
+    folder: str | Path, frames: int, policy: Callable[[int], Policy] = ThetaLru
+) -> PagedStorage:
+    """Return storage for one learner: `Tikhonov(..., storage=paged("folder", frames=1000))`."""
+    return PagedStorage(Path(folder), policy(frames))

@@ -12,9 +12,6 @@ STORES = {
     "worker/journal.py",
     "worker/membership.py",
     "worker/outbox.py",
-    "worker/kept_tables.py",
-    "worker/tables.py",
-    "worker/holdings.py",
 }
 STATEMENT = re.compile(
     r"\bSELECT .* FROM\b|\bINSERT .*INTO\b|\bUPDATE \w+ SET\b|\bDELETE FROM\b|\bCREATE TABLE\b"

@@ -40,7 +40,6 @@ from dealfl.cli import (
 from dealfl.cli.printing import examples_in, format_table, print_result, say
 from dealfl.cli.simulate import read_values
 from dealfl.errors import BadInput, DealError
-from dealfl.storage import is_disk_failure
 
 __all__ = ["format_table", "main", "parser", "print_result", "read_values", "say"]
 
@@ -120,6 +119,8 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stderr.close()  # the reader of the output is gone
         return 1
     except OSError as error:
+        from dealfl.storage import is_disk_failure
+
         if not is_disk_failure(error):
             raise
         what = error.filename2 or error.filename or "the output"

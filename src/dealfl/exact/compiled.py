@@ -103,7 +103,7 @@ class _Twin:
         """Start a process that compiles the loop; it may outlive this one, for the next."""
         try:
             what = json.dumps([self.module, self.plain.__name__, list(map(_describe, given))])
-            code = f"from {__name__} import compile_for; compile_for()"
+            code = f"from {__name__} import _compile_for; _compile_for()"
             self.compiler = subprocess.Popen(  # noqa: S603
                 [sys.executable, "-c", code, what],
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -202,7 +202,7 @@ def _make(kind: str, *rest: Any) -> Any:  # noqa: ANN401
     return array
 
 
-def compile_for() -> None:
+def _compile_for() -> None:
     """Compile the loop that the first argument of this process names, into numba's cache."""
     os.nice(5)
     module, name, kinds = json.loads(sys.argv[1])

@@ -3,8 +3,8 @@
 The file is mapped privately: the kernel loads a page on its first use (one major fault), changes
 stay in memory, and only eviction and `flush` write to the file. A page ends with its number + 1 and
 a CRC-32 of everything before, both u32, so that reading detects a damaged or misplaced page; a page
-of zeros was never written. The file is a cache: it does not outlive the object, and whoever finds a
-damaged page builds the array again.
+of zeros was never written. The file is a cache: it does not outlive the object, and an array
+with a damaged page is built again.
 """
 
 from __future__ import annotations

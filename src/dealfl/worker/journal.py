@@ -370,6 +370,27 @@ class Journal(Database):
         rows = self._db.execute("SELECT id, reason FROM quarantine ORDER BY id")
         return [(int(identity), str(reason)) for identity, reason in rows]
 
+    # -- erased owners and examples ------------------------------------------------------------
+
+    @property
+    def suppresses_anyone(self) -> bool:
+        """Whether anybody is erased."""
+        return self.execute("SELECT 1 FROM suppressed LIMIT 1").fetchone() is not None
+
+    def suppresses(self, entry: bytes) -> bool:
+        """Whether an owner or an example is erased, by keyed hash."""
+        query = "SELECT 1 FROM suppressed WHERE owner = ?"
+        return self.execute(query, (entry,)).fetchone() is not None
+
+    def suppress(self, entry: bytes) -> bool:
+        """Refuse an owner or an example; return whether it is new in the list."""
+        insert = "INSERT OR IGNORE INTO suppressed VALUES (?)"
+        return self.execute(insert, (entry,)).rowcount > 0
+
+    def readmit(self, owner: bytes) -> None:
+        """Admit new records of an erased owner."""
+        self.execute("DELETE FROM suppressed WHERE owner = ?", (owner,))
+
     # -- outbox ----------------------------------------------------------------------------------
 
     @property

@@ -28,7 +28,6 @@ from dealfl.worker.schemes import Scheme
 
 _as_record = partial(tuple.__new__, StoredRecord)  # faster than a call of the class
 _owner_and_body = itemgetter(1, 2)
-_SUPPRESS = "INSERT OR IGNORE INTO suppressed VALUES (?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +80,14 @@ class Trainer:
 
     def take(self, rows: Sequence[tuple[bytes, bytes]]) -> Accepted:
         """Store records (keyed hash of the owner, body); drop those of erased owners."""
-        anyone = self._journal.execute("SELECT 1 FROM suppressed LIMIT 1").fetchone() is not None
-        admitted = [row for row in rows if not (anyone and self._is_suppressed(row[0]))]
+        anyone = self._journal.suppresses_anyone
+        admitted = [row for row in rows if not (anyone and self._journal.suppresses(row[0]))]
         packed, reasons = self._pack(list(map(_as_record, admitted)))
         new = list(zip((owner for owner, _ in admitted), packed, strict=True))
         indices: Sequence[int] = range(len(new))
         if anyone:
             hashes = [example_hash(self._key, *row) for row in new]
-            indices = [index for index in indices if not self._is_suppressed(hashes[index])]
+            indices = [index for index in indices if not self._journal.suppresses(hashes[index])]
         ids = self._journal.add([new[index] for index in indices], State.WAITING)
         numbers = dict(zip(indices, ids, strict=True))
         for index, reason in reasons.items():
@@ -112,10 +111,6 @@ class Trainer:
         left = self._pack(records[:middle], first)
         right = self._pack(records[middle:], first + middle)
         return left[0] + right[0], left[1] | right[1]
-
-    def _is_suppressed(self, owner: bytes) -> bool:
-        query = "SELECT 1 FROM suppressed WHERE owner = ?"
-        return self._journal.execute(query, (owner,)).fetchone() is not None
 
     # -- training -------------------------------------------------------------------------------
 
@@ -279,18 +274,17 @@ class Trainer:
     def apply_request(self, entries: Sequence[bytes], now_s: float) -> int:
         """Apply entries in their order: forget owners or examples, or readmit owners."""
         examples = 0
-        readmit = "DELETE FROM suppressed WHERE owner = ?"
         for letter, group in groupby(entries, key=lambda entry: split_entry(entry)[0]):
             if letter == READMISSION:
                 for entry in group:
-                    self._journal.execute(readmit, (split_entry(entry)[1],))
+                    self._journal.readmit(split_entry(entry)[1])
             else:
                 examples += self._forget_entries(list(group), letter == EXAMPLE, now_s)
         return examples
 
     def _forget_entries(self, entries: list[bytes], are_examples: bool, now_s: float) -> int:
         """Forget and delete the records of owners, or examples, and suppress future ones."""
-        new = [entry for entry in entries if self._journal.execute(_SUPPRESS, (entry,)).rowcount]
+        new = [entry for entry in entries if self._journal.suppress(entry)]
         by_state = (
             self._find_examples(entries) if are_examples else self._journal.records_of(entries)
         )
@@ -335,7 +329,7 @@ class Trainer:
         for state, records in by_state.items():
             self._journal.delete([record.id for record in records], state)
         for record in gone:  # a readmitted owner brings new examples only
-            self._journal.execute(_SUPPRESS, (example_hash(self._key, record.owner, record.body),))
+            self._journal.suppress(example_hash(self._key, record.owner, record.body))
         self._journal.state.forgotten += len(learned)
         self._outbox.erase(change.delta, now_s)
         return len(gone)

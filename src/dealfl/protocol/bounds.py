@@ -56,7 +56,7 @@ def problem_of(message: msgspec.Struct) -> str | None:
 
     Examples
     --------
-    >>> from dealfl.messages import Withdraw
+    >>> from dealfl.protocol.messages import Withdraw
     >>> problem_of(Withdraw(job="j", worker="w", incarnation=1, sequence=2**70))
     'Withdraw message: sequence is out of bounds'
     """

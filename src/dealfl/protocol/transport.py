@@ -47,7 +47,7 @@ def encode(messages: Sequence[Message]) -> bytes:
 
     Examples
     --------
-    >>> from dealfl.messages import ErasedReceipt
+    >>> from dealfl.protocol.messages import ErasedReceipt
     >>> receipt = ErasedReceipt(job="digits", worker="w7", request="r1")
     >>> decode(encode([receipt])) == (receipt,)
     True

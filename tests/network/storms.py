@@ -28,6 +28,7 @@ from dealfl.server import Ledger, LedgerReader, Server
 from dealfl.server.selection import make_selector
 from dealfl.storage import open_read_only
 from dealfl.worker import Journal, State
+from dealfl.worker.journal import decode_state
 from tests.network.brokers import start_broker
 from tests.network.forks import Forks, wait_for
 
@@ -247,14 +248,11 @@ class Storm:
                 "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM records "
                 "WHERE state = ?)", (int(State.WAITING),)
             ).fetchone()  # fmt: skip
-            settings = dict(db.execute("SELECT name, value FROM settings").fetchall())
-        read = sum(
-            msgspec.json.decode(text, type=Position).offset
-            for key, text in settings.items()
-            if key.startswith("file ")
-        )
+            files = db.execute("SELECT position FROM positions").fetchall()
+            row = db.execute("SELECT value FROM settings WHERE name = 'state'").fetchone()
+        read = sum(msgspec.json.decode(position, type=Position).offset for (position,) in files)
         is_read = read == self._data(name).stat().st_size
-        return -1 if busy or not is_read else int(settings.get("sequence", "0"))
+        return -1 if busy or not is_read else decode_state(row[0]).sequence
 
     def check(self) -> None:
         """Compare the ledger with the journals, and both with the files."""

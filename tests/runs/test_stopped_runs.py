@@ -161,7 +161,7 @@ class Killed(BaseException):
 KILLS = (  # steps at the end of a run, and whether it is killed after the step or before
     ("dealfl.runs.erasing.retrain", True),
     ("dealfl.runs.erasing.replace_file", True),
-    ("dealfl.runs.erasures.ErasureRequest.put", True),
+    ("dealfl.runs.erasing.put_request", True),
     ("dealfl.runs.erasing.certify", False),
     ("dealfl.runs.erasing.certify", True),
     ("dealfl.runs.erasing.carry_out", True),

@@ -137,7 +137,7 @@ class WorkerState(msgspec.Struct, array_like=True):
 _decode = msgspec.msgpack.Decoder(Update).decode
 _encode = msgspec.msgpack.Encoder().encode
 _encode_state = msgspec.msgpack.Encoder(enc_hook=str).encode
-_decode_state = msgspec.msgpack.Decoder(WorkerState, dec_hook=lambda kind, text: kind(text)).decode
+decode_state = msgspec.msgpack.Decoder(WorkerState, dec_hook=lambda kind, text: kind(text)).decode
 
 
 class Journal(Database):
@@ -215,7 +215,7 @@ class Journal(Database):
     def _read_state(self) -> WorkerState:
         row = self._db.execute("SELECT value FROM settings WHERE name = 'state'").fetchone()
         self._state_bytes = b"" if row is None else row[0]
-        return WorkerState() if row is None else _decode_state(row[0])
+        return WorkerState() if row is None else decode_state(row[0])
 
     @property
     def id(self) -> str:

@@ -23,14 +23,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from fcntl import LOCK_EX, flock
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from select import select
 from time import perf_counter
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import IO, Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -40,6 +43,7 @@ R = TypeVar("R")
 
 _ENOUGH_S = 0.2  # in numpy functions that have a twin
 _LOOK_EVERY_S = 0.05
+_IDLE_S = 2.0  # after which the process that compiles ends
 
 
 @dataclass
@@ -48,7 +52,8 @@ class _Choice:
 
     mode: str
     spent_s: float = 0.0
-    wait_until_s: float = 0.0  # another process compiles
+    wait_until_s: float = 0.0  # a loop is being compiled
+    compiler: _Compiler | None = None
 
 
 CHOICE = _Choice(os.environ.get("DEALFL_NUMBA", "auto") if find_spec("numba") else "never")
@@ -60,13 +65,57 @@ def prefer_loops() -> None:
         CHOICE.mode = "always"
 
 
+class _Compiler:
+    """A process that compiles loops into numba's cache, one after the other.
+
+    It ends when nothing was asked of it for a while, and may outlive this process, for the next.
+    """
+
+    def __init__(self) -> None:
+        code = f"from {__name__} import _compile_requests; _compile_requests()"
+        self._process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.set_blocking(self._out.fileno(), False)
+        self._done = b""
+
+    @property
+    def _out(self) -> IO[bytes]:
+        return cast(IO[bytes], self._process.stdout)
+
+    def compile(self, module: str, name: str, given: tuple[Any, ...]) -> None:
+        """Have a loop compiled for the types of some arguments."""
+        request = json.dumps([module, name, list(map(_describe, given))])
+        os.write(cast(IO[bytes], self._process.stdin).fileno(), request.encode() + b"\n")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.poll() is not None
+
+    def has_done(self, module: str, name: str) -> bool:
+        """Whether the process has compiled a loop, or failed to, or has ended."""
+        has_ended = self.has_ended
+        self._done += self._out.read() or b""
+        return has_ended or f"{module} {name}\n".encode() in self._done
+
+    def leave(self) -> None:
+        """Let the process end by itself."""
+        self._process.returncode = 0
+
+
 class _Twin:
     """A numpy function and its loop, which is None until it has been loaded."""
 
     def __init__(self, plain: Callable[..., Any]) -> None:
         self.plain = plain
         self.loop: Callable[..., Any] | None = None
-        self.compiler: subprocess.Popen[bytes] | None = None
+        self.is_requested = False
         self.failed = False
 
     def run_plain(self, given: tuple[Any, ...]) -> Any:  # noqa: ANN401
@@ -81,39 +130,27 @@ class _Twin:
 
     def _load_soon(self, given: tuple[Any, ...]) -> None:
         """Load the loop from numba's cache, which another process fills if it has to."""
-        if any(pair.is_compiling for pair in _twins):
-            CHOICE.wait_until_s = perf_counter() + _LOOK_EVERY_S
-        elif self.compiler is None and not self._is_cached():
-            self._compile_elsewhere(given)
-        else:
+        if not self.is_requested and not self._is_cached():
+            self._request(given)
+        elif CHOICE.compiler is None or CHOICE.compiler.has_done(self.module, self.plain.__name__):
             self.load(given)
+        else:
+            CHOICE.wait_until_s = perf_counter() + _LOOK_EVERY_S
 
-    @property
-    def is_compiling(self) -> bool:
-        """Whether another process compiles the loop."""
-        return self.compiler is not None and self.compiler.poll() is None
+    def _request(self, given: tuple[Any, ...]) -> None:
+        try:
+            if CHOICE.compiler is None or CHOICE.compiler.has_ended:
+                CHOICE.compiler = _Compiler()
+            CHOICE.compiler.compile(self.module, self.plain.__name__, given)
+            self.is_requested = True
+        except (OSError, TypeError):  # no process is left, or a kind that cannot be described
+            self.failed = True
 
     def _is_cached(self) -> bool:
         loops = Path(self.plain.__code__.co_filename).parent / "loops.py"
         changed_s = loops.stat().st_mtime if loops.exists() else 0.0
         found = loops.parent.glob(f"__pycache__/loops.{self.plain.__name__}-*.nbi")
         return any(file.stat().st_mtime >= changed_s for file in found)
-
-    def _compile_elsewhere(self, given: tuple[Any, ...]) -> None:
-        """Start a process that compiles the loop; it may outlive this one, for the next."""
-        try:
-            what = json.dumps([self.module, self.plain.__name__, list(map(_describe, given))])
-            code = f"from {__name__} import _compile_for; _compile_for()"
-            self.compiler = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-c", code, what],
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except (OSError, TypeError):  # no process is left, or a kind that cannot be described
-            self.failed = True
 
     @property
     def module(self) -> str:
@@ -123,11 +160,23 @@ class _Twin:
     def load(self, given: tuple[Any, ...]) -> None:
         """Read the loop for the types of some arguments from numba's cache, or compile it."""
         try:
-            loop: Any = getattr(import_module(self.module), self.plain.__name__)
-            loop.compile(tuple(map(import_module("numba").typeof, given)))
-            self.loop = loop
+            self.loop = _compile(self.module, self.plain.__name__, given)
         except Exception:
             self.failed = True
+
+
+def _compile(module: str, name: str, given: Iterable[Any]) -> Callable[..., Any]:
+    """Return a loop compiled for the types of some arguments; no two processes compile it at once.
+
+    The lock is on the file of the loops, so that the second process reads what the first compiled.
+    """
+    loops: Any = import_module(module)
+    loop: Any = getattr(loops, name)
+    types = tuple(map(import_module("numba").typeof, given))
+    with Path(loops.__file__).open("rb") as file:
+        flock(file, LOCK_EX)
+        loop.compile(types)
+    return cast(Callable[..., Any], loop)
 
 
 _twins: list[_Twin] = []
@@ -161,19 +210,19 @@ def twin(plain: Callable[P, R]) -> Callable[P, R]:
 
 
 @atexit.register
-def _leave_compilers() -> None:
-    """Let processes that still compile end by themselves."""
+def _leave_compiler() -> None:
+    if CHOICE.compiler:
+        CHOICE.compiler.leave()
+
+
+def _forget_compiler() -> None:
+    """Start without the compiler of the parent, whose pipes belong to the parent."""
+    CHOICE.compiler = None
     for pair in _twins:
-        if pair.is_compiling and pair.compiler is not None:
-            pair.compiler.returncode = 0
+        pair.is_requested = False
 
 
-def _forget_compilers() -> None:
-    for pair in _twins:
-        pair.compiler = None
-
-
-os.register_at_fork(after_in_child=_forget_compilers)  # they are processes of the parent
+os.register_at_fork(after_in_child=_forget_compiler)
 
 
 def _describe(value: object) -> list[Any]:
@@ -202,13 +251,16 @@ def _make(kind: str, *rest: Any) -> Any:  # noqa: ANN401
     return array
 
 
-def _compile_for() -> None:
-    """Compile the loop that the first argument of this process names, into numba's cache."""
+def _compile_requests() -> None:
+    """Compile the loops that the lines of stdin name, and say when each is done."""
     os.nice(5)
-    module, name, kinds = json.loads(sys.argv[1])
-    given = [_make(*kind) for kind in kinds]
-    loop: Any = getattr(import_module(module), name)
-    loop.compile(tuple(map(import_module("numba").typeof, given)))
+    requests = os.fdopen(0, "rb", buffering=0)  # a buffer would hide lines from select
+    while select([requests], [], [], _IDLE_S)[0] and (line := requests.readline()):
+        module, name, kinds = json.loads(line)
+        with suppress(Exception):
+            _compile(module, name, [_make(*kind) for kind in kinds])
+        with suppress(OSError):  # the process that asked has ended
+            os.write(1, f"{module} {name}\n".encode())
 
 
 def compile_loop(loop: Loop, *, reorder: bool = False) -> Loop:

@@ -68,10 +68,10 @@ class Phone(Worker):
     def _find(self) -> None:
         self.ingest([(self.name, Rows.encode(*row(self._number, next(self._numbers))))])
 
-    def handle(self, messages: Iterable[Message], now_s: float) -> Step:
+    def handle(self, messages: Iterable[Message], now_s: float, *, decoded: bool = False) -> Step:
         """Handle messages; after a training, find an example."""
         given = list(messages)
-        step = super().handle(given, now_s)
+        step = super().handle(given, now_s, decoded=decoded)
         if any(isinstance(message, Assignment) for message in given):
             self._find()
         return step
@@ -114,10 +114,10 @@ class Watch(Server):
         self.announced: dict[str, float] = {}
         self.learned: dict[tuple[str, int], int] = {}
 
-    def handle(self, messages: Iterable[Message], now_s: float) -> Step:
+    def handle(self, messages: Iterable[Message], now_s: float, *, decoded: bool = False) -> Step:
         """Handle messages, and note what they are."""
         given, arrived_s = list(messages), time.monotonic()
-        step = super().handle(given, now_s)
+        step = super().handle(given, now_s, decoded=decoded)
         for message in given:
             if isinstance(message, Announce) and message.incarnation:
                 self.announced.setdefault(message.worker, arrived_s)

@@ -10,7 +10,6 @@ STORES = {
     "server/ledger_reader.py",
     "server/sums.py",
     "worker/journal.py",
-    "worker/membership.py",
     "worker/outbox.py",
 }
 STATEMENT = re.compile(

@@ -28,8 +28,8 @@ def ranks() -> PersonalizedPageRank:
 class Damaging(Server):
     """A server whose differences are wrong."""
 
-    def handle(self, messages: Iterable[Message], now_s: float) -> Step:
-        step = super().handle(messages, now_s)
+    def handle(self, messages: Iterable[Message], now_s: float, *, decoded: bool = False) -> Step:
+        step = super().handle(messages, now_s, decoded=decoded)
         wrong = ranks().learn([{1, 2}]).to_bytes()
         return Step(tuple(_damage(one, wrong) for one in step.messages), step.wake_at_s)
 

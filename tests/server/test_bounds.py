@@ -185,11 +185,23 @@ def test_hostile_bytes_are_refused_by_decoding(make: Any, field: str, values: li
             packet = encode([make(**{field: value})])
         except (UnicodeEncodeError, OverflowError):
             continue
-        try:
-            (read,) = decode(packet)
-        except BadBytes:
-            continue
-        assert problem_of(read) is not None, value
+        with pytest.raises(BadBytes):
+            decode(packet)
+
+
+@pytest.mark.parametrize("peer", [joined, welcomed])
+def test_a_message_that_was_decoded_is_not_checked_again(
+    peer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoding, direct = peer(), peer()
+    checked: list[Message] = []
+    for module in ("dealfl.server.server", "dealfl.worker.worker"):
+        monkeypatch.setattr(f"{module}.problem_of", checked.append)
+    received = [*decode(encode([announce("honest")])), *decode(encode([assignment(1)]))]
+    decoding.handle(received, 1.0, decoded=True)
+    assert checked == []
+    direct.handle(received, 1.0)
+    assert len(checked) == 1
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,8 @@ def fail_when_received(patched: pytest.MonkeyPatch, error: type[BaseException]) 
     """Let every message of mallory fail when all that it changes was changed."""
     receive = Server._receive
 
-    def failing(self: Server, message: Message, now_s: float) -> list[Message]:
-        replies = receive(self, message, now_s)
+    def failing(self: Server, message: Message, problem: str | None, now_s: float) -> list[Message]:
+        replies = receive(self, message, problem, now_s)
         if message.worker == "mallory":
             raise error("4711")
         return replies

@@ -131,7 +131,7 @@ class ServerEnd:
         self._server = server
         self.answer = answer
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pump = RealPump(server.handle, self.send, self._failed)
+        self._pump = RealPump(partial(server.handle, decoded=True), self.send, self._failed)
         self._inbox = _Inbox(self.state.max_bytes, quota or Quota())
         self._routes: dict[str, tuple[Connection, str]] = {}
         self._heard: dict[tuple[Connection, str], set[str]] = {}  # workers by how they are reached

@@ -49,7 +49,9 @@ class WorkerEnd:
         self._workers = workers
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pumps = {
-            name: RealPump(worker.handle, partial(self._send, name), self._failed)
+            name: RealPump(
+                partial(worker.handle, decoded=True), partial(self._send, name), self._failed
+            )
             for name, worker in workers.items()
         }
         self._assemblies: dict[str, Assembly] = {}

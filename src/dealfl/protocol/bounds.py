@@ -1,7 +1,7 @@
 """The bounds of every field of a message, and the check of a message on entry.
 
-A worker may lie, and bytes may be damaged. Decoding refuses a value out of bounds; `problem_of`
-checks the same bounds for records that are handed over without bytes in between.
+A worker may lie, and bytes may be damaged. A message is checked once: decoding refuses a value out
+of bounds; `problem_of` checks records that are handed over without bytes in between.
 """
 
 from __future__ import annotations
@@ -60,19 +60,25 @@ def problem_of(message: msgspec.Struct) -> str | None:
     >>> problem_of(Withdraw(job="j", worker="w", incarnation=1, sequence=2**70))
     'Withdraw message: sequence is out of bounds'
     """
-    values, kind = msgspec.to_builtins(message, builtin_types=(bytes,)), type(message)
+    kind = type(message)
+    values = msgspec.to_builtins(message, builtin_types=(bytes,))
     try:
         msgspec.convert(values, kind, builtin_types=(bytes,))  # no base64
     except msgspec.ValidationError as error:
         found = _FIELD.search(str(error))
-        wrong = found[1] if found else "a field"
+        wrong: str | None = found[1] if found else "a field"
     else:
-        wrong = next((name for name, value in values.items() if _is_tiny(value)), "")
+        wrong = find_tiny(message)
     return f"{kind.__name__} message: {wrong} is out of bounds" if wrong else None
 
 
-def _is_tiny(value: object) -> bool:
-    return isinstance(value, float) and 0.0 < abs(value) < _TINY
+def find_tiny(message: msgspec.Struct) -> str | None:
+    """Return the field of a message whose figure is too close to 0; None if there is none."""
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        if isinstance(value, float) and 0.0 < abs(value) < _TINY:
+            return name
+    return None
 
 
 def bounded(amount: float) -> float:

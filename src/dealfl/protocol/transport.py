@@ -21,6 +21,7 @@ from typing import Annotated
 import msgspec
 
 from dealfl.errors import BadBytes
+from dealfl.protocol.bounds import find_tiny
 from dealfl.protocol.messages import PROTOCOL, Message
 
 MAX_BYTES = 1 << 26
@@ -72,6 +73,8 @@ def decode(packet: bytes, max_bytes: int = MAX_BYTES) -> tuple[Message, ...]:
     try:
         for one in _LIST.decode(body):
             messages.append(_MESSAGE.decode(one))
+            if (wrong := find_tiny(messages[-1])) is not None:
+                raise BadBytes(f"packet cannot be decoded: {wrong} is out of bounds")
             items += len(getattr(messages[-1], "owners", ()))
             items += len(getattr(messages[-1], "erased", ()))
             if _ITEM_BYTES * items > max_bytes:

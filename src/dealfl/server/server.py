@@ -132,9 +132,14 @@ class Server:
 
     # -- messages -------------------------------------------------------------------------------
 
-    def handle(self, messages: Iterable[Message], now_s: float) -> Step:
-        """Receive messages, advance the round, and return the messages to send."""
-        received = list(messages)
+    def handle(self, messages: Iterable[Message], now_s: float, *, decoded: bool = False) -> Step:
+        """Receive messages, advance the round, and return the messages to send.
+
+        Decoding has checked the bounds of messages that came as bytes.
+        """
+        received = [
+            (message, None if decoded else self._problem_of(message)) for message in messages
+        ]
         try:
             replies = self._process(received, now_s, self._receive)
         except _NOT_BY_A_MESSAGE:
@@ -145,13 +150,16 @@ class Server:
         return Step(tuple(replies), self._rounds.wake_at_s(now_s))
 
     def _process(
-        self, messages: list[Message], now_s: float, receive: Callable[..., list[Message]]
+        self,
+        messages: list[tuple[Message, str | None]],
+        now_s: float,
+        receive: Callable[[Message, str | None, float], list[Message]],
     ) -> list[Message]:
         """Receive messages, and advance the round, in one transaction."""
         replies: list[Message] = []
         with self._transaction():
-            for message in messages:
-                replies += receive(message, now_s)
+            for message, problem in messages:
+                replies += receive(message, problem, now_s)
             replies += self._rounds.advance(now_s)
             if self._rounds.finished or self._rounds.draining:
                 self._aggregation.save_total()
@@ -232,15 +240,17 @@ class Server:
 
     # -- what each kind of message changes, and its answers ----------------------------------------
 
-    def _receive(self, message: Message, now_s: float) -> list[Message]:
+    def _problem_of(self, message: Message) -> str | None:
+        return problem_of(message) if type(message) in self._actions else None
+
+    def _receive(self, message: Message, problem: str | None, now_s: float) -> list[Message]:
         """Apply a message, and return the answers; a message out of bounds flags its sender."""
         action = self._actions.get(type(message))
         if action is None or message.job != self.job:
             return []
-        problem = problem_of(message)
-        return (
-            action(message, now_s) if problem is None else self._flag(str(message.worker), problem)
-        )
+        if problem is not None:
+            return self._flag(str(message.worker), problem)
+        return action(message, now_s)
 
     def _flag(self, worker: str, problem: str) -> list[Message]:
         """Flag a worker, if it is known; nothing is answered."""
@@ -249,13 +259,13 @@ class Server:
             self._members.put(replace(row, flag=problem))
         return []
 
-    def _receive_alone(self, message: Message, now_s: float) -> list[Message]:
+    def _receive_alone(self, message: Message, problem: str | None, now_s: float) -> list[Message]:
         """Receive a message; if it fails, undo it and flag its sender."""
-        replies = self._try(lambda: self._receive(message, now_s))
+        replies = self._try(lambda: self._receive(message, problem, now_s))
         if not isinstance(replies, str):
             return replies
-        problem = f"{type(message).__name__} message: {replies}; it was skipped"
-        self._try(lambda: self._flag(str(message.worker), problem))
+        failed = f"{type(message).__name__} message: {replies}; it was skipped"
+        self._try(lambda: self._flag(str(message.worker), failed))
         return []
 
     def _try(self, change: Callable[[], list[Message]]) -> list[Message] | str:

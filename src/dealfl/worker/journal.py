@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, repeat, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from dealfl.protocol import Update
+from dealfl.protocol import Position, Update
 from dealfl.storage import Connect, Database
 
 _TABLES = """
@@ -391,6 +391,38 @@ class Journal(Database):
         """Admit new records of an erased owner."""
         self.execute("DELETE FROM suppressed WHERE owner = ?", (owner,))
 
+    # -- the list of erasures ------------------------------------------------------------------
+
+    def has_reached(self, position: Position) -> bool:
+        """Return whether the worker has forgotten everyone up to a position in the list."""
+        if position == Position() or position in self.reached:
+            return True
+        query = "SELECT 1 FROM reached WHERE number = ? AND chain = ?"
+        return self._db.execute(query, position).fetchone() is not None
+
+    def reach(self, before: Position, after: Position) -> None:
+        """Note that the worker has forgotten everyone between two positions in the list."""
+        if self.has_reached(before) and not self.has_reached(after):
+            # positions after `before` were in a list that the server has lost
+            self._db.execute("DELETE FROM reached WHERE number > ?", (before.number,))
+            self._db.execute("INSERT INTO reached VALUES (?, ?)", after)
+            self.drop("reached")
+
+    @property
+    def reached(self) -> tuple[Position, ...]:
+        """The last position reached, and ever fewer of those before."""
+        return self.keep("reached", self._read_reached)
+
+    def _read_reached(self) -> tuple[Position, ...]:
+        query = "SELECT number, chain FROM reached WHERE number <= ? ORDER BY number DESC LIMIT 1"
+        last = self._db.execute("SELECT max(number) FROM reached").fetchone()[0] or 0
+        steps = (last - (2**power >> 1) for power in range(64))
+        rows = [
+            self._db.execute(query, (number,)).fetchone()
+            for number in takewhile(lambda number: number > 0, steps)
+        ]
+        return tuple(dict.fromkeys(Position(*row) for row in rows if row is not None))
+
     # -- outbox ----------------------------------------------------------------------------------
 
     @property
@@ -440,6 +472,11 @@ class Journal(Database):
         if self.published() is None:
             row = (version, statistics, digest)
             self._db.execute("INSERT INTO published VALUES (?, ?, ?)", row)
+        self.drop("published")
+
+    def reset_published(self) -> None:
+        """Let any version of a new epoch replace the published model."""
+        self._db.execute("UPDATE published SET version = 0")
         self.drop("published")
 
     def published_version(self) -> tuple[int, str]:

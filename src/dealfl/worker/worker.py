@@ -7,6 +7,7 @@ commit. Messages are sent after the commit and may be lost or repeated.
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from dealfl.learners import Learner
 from dealfl.power import Signalled
 from dealfl.protocol import (
     MAX_NAME,
+    Announce,
     Assignment,
     Declined,
     Erase,
@@ -32,18 +34,185 @@ from dealfl.protocol import (
     Step,
     Verdict,
     Welcome,
+    bounded,
     check_id,
     problem_of,
 )
 from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow, Meter, NoSignals, always
-from dealfl.worker.journal import Journal, State
-from dealfl.worker.membership import Membership
+from dealfl.worker.journal import Call, Journal, State
 from dealfl.worker.models import LocalModel, Recovery, ResidentModel, WorkerKeys, remove_pages
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.schemes import exact_fraction, find_scheme
 from dealfl.worker.trainer import Accepted, Trainer
 
 _DEFAULT = WorkerKeys()
+_RANDOM_BITS = 31  # of a session: two processes that continue one journal differ
+
+
+class Membership:
+    """Follows the server's epoch and list of erasures; announces the worker.
+
+    Round and version are numbers in an epoch. A welcome, which answers an announcement, brings a
+    new epoch and resets both; rounds and versions of other epochs mean nothing.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        outbox: Outbox,
+        device: DeviceNow,
+        schema_digest: str,
+        retry_after_s: float,
+        announce_every_s: float,
+        sleeps: tuple[int, float] | None,
+    ) -> None:
+        self._journal = journal
+        self._outbox = outbox
+        self._device = device
+        self._schema_digest = schema_digest
+        self._retry_after_s = retry_after_s
+        self._announce_every_s = announce_every_s
+        self._sleeps = sleeps is not None
+        self._first_call = sleeps or (1, 0.0)
+        self.greets = False  # whether the next call announces the worker in any case
+
+    def begin_session(self, after: int = 0) -> None:
+        """Draw a number for this process above earlier ones; answers to those mean nothing."""
+        state = self._journal.state
+        started = max(state.session, after) >> _RANDOM_BITS
+        state.session = (started + 1 << _RANDOM_BITS) + secrets.randbits(_RANDOM_BITS)
+
+    def enter(self, epoch: str) -> None:
+        """Follow the epoch in a welcome; a new one resets round and version."""
+        state = self._journal.state
+        if epoch != state.epoch:
+            state.epoch = epoch
+            state.round = 0
+            self._journal.reset_published()
+
+    def follows(self, epoch: str) -> bool:
+        """Return whether a message belongs to the worker's epoch; if not, announce the worker."""
+        is_own = epoch == self._journal.state.epoch
+        self.greets |= not is_own
+        return is_own
+
+    # -- announcements --------------------------------------------------------------------------
+
+    def note_settled(self) -> None:
+        """Announce what waits after an update is settled.
+
+        The server subtracts what an update learned from the number that was announced, also if that
+        was announced after the update was made. Repeated announcements correct it in any case.
+        A worker that sleeps announces itself unless the server sends it to sleep at once.
+        """
+        if self._announce_every_s == math.inf:
+            self.greets |= self._sleeps or self._journal.count(State.WAITING) > 0
+
+    # -- sleeping -------------------------------------------------------------------------------
+
+    def sleep(self, message: Sleep, now_s: float) -> None:
+        """Sleep as the server says, as soon as nothing is under way."""
+        state = self._journal.state
+        state.settled_s = now_s
+        if self._sleeps:
+            state.call = Call(message.waiting, now_s, now_s + message.within_s)
+            self.greets = False
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether the worker has closed its connection until it calls."""
+        return self._call is not None and self._outbox.is_settled
+
+    @property
+    def _call(self) -> Call | None:
+        return self._journal.state.call if self._sleeps else None
+
+    def _call_if_due(self, waiting: int, now_s: float) -> None:
+        """Wake up if enough examples wait, if it is time, or if the clock jumped back."""
+        state = self._journal.state
+        if self._sleeps and state.settled_s is None:  # it never called
+            waits_for, within_s = self._first_call
+            state.call = Call(waits_for, now_s, now_s + within_s)
+            state.settled_s = now_s
+        call = self._call
+        if call is not None:
+            is_time = not call.since_s <= now_s < call.until_s
+            if waiting >= max(call.waiting, 1) or is_time or self.greets:
+                state.call = None
+                self.greets = True
+
+    def _per_hour(self, waiting: int, now_s: float) -> float:
+        settled_s = self._journal.state.settled_s
+        if settled_s is None or settled_s >= now_s:
+            return 0.0
+        return bounded(3600.0 * waiting / (now_s - settled_s))
+
+    def announce(self, now_s: float) -> list[Message]:
+        """Return an announcement if one is due."""
+        state = self._journal.state
+        waiting = self._journal.count(State.WAITING)
+        self._call_if_due(waiting, now_s)
+        if self.is_asleep:
+            return []
+        reached = self._journal.reached
+        chain = reached[0].chain.hex() if reached else ""
+        # a worker that sleeps says no more than is worth a burst
+        amount = waiting.bit_length() if self._sleeps else waiting
+        announced = (amount, state.incarnation, state.epoch, state.session, chain)
+        # a clock that jumped back must not silence a worker for long
+        last_s = -math.inf if state.announced_s is None else state.announced_s
+        is_recent = last_s <= now_s < last_s + self._every_s
+        if announced == state.announced and not self.greets and is_recent:
+            return []
+        self.greets = False
+        state.announced_s = now_s
+        state.announced = announced
+        device = self._device(now_s)
+        version, digest = self._journal.published_version()
+        return [
+            Announce(
+                job=self._outbox.job,
+                worker=self._outbox.worker,
+                epoch=state.epoch,
+                session=state.session,
+                incarnation=state.incarnation,
+                journal_id=state.journal_id,
+                receipted=self._outbox.receipted,
+                sequence=state.sequence,
+                terms=state.terms,
+                round=max(state.round, 0),
+                version=version,
+                digest=digest if version else "",
+                erased=reached,
+                schema_digest=self._schema_digest,
+                waiting=waiting,
+                held=self._journal.count(State.LEARNED),
+                device=for_terminal(device.name, MAX_NAME),
+                battery=min(bounded(device.battery), 1.0),
+                charging=device.charging,
+                capacity_j=bounded(device.capacity_j),
+                sleeps=self._sleeps,
+                per_hour=self._per_hour(waiting, now_s),
+                training=self._outbox.is_training,
+            )
+        ]
+
+    @property
+    def _every_s(self) -> float:
+        """Time after which an announcement is repeated; without a welcome, it may be lost."""
+        welcomed = self._journal.state.incarnation and self._journal.state.epoch
+        lost_s = math.inf if welcomed else self._retry_after_s
+        return lost_s if self._announce_every_s == math.inf else self._announce_every_s
+
+    @property
+    def wake_at_s(self) -> float | None:
+        """When the next message is due, if none arrives before; None for never."""
+        call = self._call
+        announced_s = self._journal.state.announced_s or 0.0
+        announce_s = announced_s + self._every_s if call is None else call.until_s
+        send_s = self._journal.next_send_s()
+        due_s = announce_s if send_s is None else min(announce_s, send_s)
+        return None if due_s == math.inf else due_s
 
 
 class Worker:
@@ -138,12 +307,15 @@ class Worker:
 
     # -- messages -------------------------------------------------------------------------------
 
-    def handle(self, messages: Iterable[Message], now_s: float) -> Step:
-        """Process messages in one transaction; return the messages to send, and the next time."""
+    def handle(self, messages: Iterable[Message], now_s: float, *, decoded: bool = False) -> Step:
+        """Process messages in one transaction; return the messages to send, and the next time.
+
+        Decoding has checked the bounds of messages that came as bytes.
+        """
         replies: list[Message] = []
         with self._journal.transaction(self._term):
             for message in messages:
-                declined = self._receive(message, now_s)
+                declined = self._receive(message, now_s, decoded)
                 if declined is not None:
                     replies.append(declined)
             if self._reconnected:
@@ -172,12 +344,12 @@ class Worker:
         """Whether the worker needs no connection until it calls."""
         return self._membership.is_asleep
 
-    def _receive(self, message: Message, now_s: float) -> Declined | None:
+    def _receive(self, message: Message, now_s: float, decoded: bool) -> Declined | None:
         """Apply a message for this worker; note one that is out of bounds."""
         action = self._actions.get(type(message))
         if action is None or message.job != self.job or message.worker not in ("", self.name):
             return None
-        problem = problem_of(message)
+        problem = None if decoded else problem_of(message)
         if problem is not None:
             self._journal.state.refused = problem
             return None
@@ -227,7 +399,7 @@ class Worker:
 
     def _knows_erased(self, end: Position) -> bool:
         """Return whether the worker has forgotten everyone; if not, ask for what it lacks."""
-        if self._membership.has_reached(end):
+        if self._journal.has_reached(end):
             self._trainer.finish_erasure()
             return True
         self._membership.greets = True
@@ -292,7 +464,7 @@ class Worker:
         examples = self._outbox.find_answer(request_hash) if message.request else None
         if examples is None:
             examples = self._trainer.apply_request(message.owners, now_s)
-        self._membership.reach(message.before, message.after)
+        self._journal.reach(message.before, message.after)
         if message.request:
             self._trainer.finish_erasure()
             self._outbox.post_answer(request_hash, message.request, examples, now_s)

@@ -9,7 +9,10 @@ from scipy import sparse
 
 import dealfl
 from dealfl.cli import main
+from dealfl.jobs import Document
+from dealfl.jobs.proposals import Start
 from dealfl.learners import RowLearner
+from dealfl.simulate import read_fleet
 from tests.api.small_data import HISTORIES, LABELS, NUMBERS, X, frame_of, pd
 
 
@@ -118,3 +121,22 @@ def test_histories_of_every_kind() -> None:
 def test_what_cannot_be_used_is_named(make: Any, problem: str) -> None:
     with pytest.raises(dealfl.BadInput, match=problem):
         make()
+
+
+def test_arrays_become_a_job_without_a_detour_through_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+
+    def count(*given: object) -> Any:
+        read.append(given)
+        return read_fleet(*given)  # type: ignore[arg-type]
+
+    def refuse(*_: object) -> Any:
+        pytest.fail("the job was written or parsed")
+
+    monkeypatch.setattr("dealfl.api.fleet.read_fleet", count)
+    monkeypatch.setattr(Document, "parse", refuse)
+    monkeypatch.setattr(Document, "text", refuse)
+    monkeypatch.setattr(Start, "text", refuse)
+    fleet = dealfl.Fleet.from_arrays(X, NUMBERS, workers=2, settings={"job.rounds": 1})
+    assert dealfl.run(fleet, verbose=False).exact
+    assert len(read) == 1

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from pathlib import Path, PurePath
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from dealfl.api.data import examples_table, histories_table, sparse_rows
+from dealfl.data.sources import MemoryRows, MemoryTable, feature_columns
 from dealfl.errors import BadInput, unknown_name
 from dealfl.escaping import for_html
 from dealfl.jobs import Data, Document, Reading, read_job, read_plan
 from dealfl.jobs.proposals import Roles, Sizes, Start, Wishes, start, start_in_memory, take_guess
-from dealfl.learners import LEARNERS, learners_for
+from dealfl.learners import LEARNERS, column_array, frame_columns, is_frame, learners_for
 from dealfl.runs import default_job
-from dealfl.settings import toml_document
+from dealfl.settings import plain_value
 from dealfl.simulate import FleetSpec, read_fleet
 from dealfl.storage import replace_file
 
@@ -41,8 +42,6 @@ class Fleet:
     ----------
     document
         The job.
-    text
-        The job as it was written; by default it is made from `document`.
     data
         Data in memory, in place of the file that the job names.
     proposal
@@ -66,14 +65,12 @@ class Fleet:
         self,
         document: Document,
         *,
-        text: str = "",
         data: Data | None = None,
         proposal: Proposal | None = None,
     ) -> None:
         self.document = document
         self.data = data
         self.proposal = proposal
-        self._text = text
         if proposal is not None and proposal.document is document:
             self.simulated = proposal.spec
         else:
@@ -134,9 +131,9 @@ class Fleet:
         if sparse.issparse(X):
             if owners is not None or times is not None:
                 raise BadInput("owners and times need a dense X; pass X.toarray()")
-            data, roles, kind = sparse_rows(name, X, y), Roles(), "libsvm"
+            data, roles, kind = _sparse_rows(name, X, y), Roles(), "libsvm"
         else:
-            data, roles = examples_table(name, X, y, owners, times)
+            data, roles = _examples_table(name, X, y, owners, times)
             kind = "csv"
         wishes = Wishes(
             format=kind, roles=roles, learner=learner or "", workers=_require_count(workers)
@@ -194,7 +191,7 @@ class Fleet:
         """
         _require_learner(learner, "rows", ("recommendation",), "from_arrays")
         given = Roles(owner=owner, item=item, rating=rating, time=time)
-        data, roles, count = histories_table(name, histories, given, n_items)
+        data, roles, count = _histories_table(name, histories, given, n_items)
         wishes = Wishes(
             format="ratings", roles=roles, learner=learner or "", workers=_require_count(workers)
         )
@@ -293,13 +290,10 @@ class Fleet:
             If the file is missing or a key is wrong; the error names key and line.
         """
         if path is None:
-            text = default_job()
-            document = Document.parse(text, "digits.toml")
+            document = Document.parse(default_job(), "digits.toml")
         else:
             document = Document.read(path)
-            text = Path(path).read_text("utf-8")
-        changed = change(document, settings or {})
-        return cls(changed, text="" if settings else text)
+        return cls(change(document, settings or {}))
 
     @classmethod
     def _proposed(
@@ -314,8 +308,7 @@ class Fleet:
         changes = {**shares, **(settings or {})}
         name = f"the job of {begun.path.name}"
         proposal = propose(begun, wishes, _HERE, data, changes, name)
-        text = "" if changes else proposal.text
-        return cls(proposal.document, text=text, data=data, proposal=proposal)
+        return cls(proposal.document, data=data, proposal=proposal)
 
     # -- what it is -----------------------------------------------------------------------------
 
@@ -409,7 +402,7 @@ class Fleet:
 
     def job_text(self) -> str:
         """Return the job as a TOML file that `dealfl run` takes."""
-        return self._text or toml_document(self.document.tables)
+        return self.document.text()
 
     def save(self, path: str | Path) -> Path:
         """Write the job, and the data beside it if they are in memory, for the command line.
@@ -432,14 +425,13 @@ class Fleet:
         out = Path(path)
         if not out.parent.is_dir():
             raise BadInput(f"{out}: there is no folder {out.parent}; make it first")
-        file = self.document.tables.get("source", {}).get("file")
-        text = self.job_text()
-        if self.data is None and file is not None:
-            here = str((self.document.folder / file).resolve())
-            text = toml_document(self.document.replaced("source.file", here).tables)
+        document = self.document
+        file = document.tables.get("source", {}).get("file")
         if self.data is not None:
             replace_file(out.parent / str(file), self.data.text(), mode=0o600)
-        return replace_file(out, text, 0o666)
+        elif file is not None:
+            document = document.replaced("source.file", str((document.folder / file).resolve()))
+        return replace_file(out, document.text(), 0o666)
 
 
 def change(document: Document, settings: Settings) -> Document:
@@ -454,21 +446,88 @@ def change(document: Document, settings: Settings) -> Document:
     return document
 
 
-def plain_value(value: object) -> Any:  # noqa: ANN401
-    """Return a value as TOML would have given it: exact decimals, plain lists.
+# -- data in memory ------------------------------------------------------------------------------
 
-    >>> plain_value([0.1, np.int64(3), "deal"])
-    [Decimal('0.1'), 3, 'deal']
+
+def _examples_table(
+    name: str, X: object, y: object, owners: object, times: object
+) -> tuple[MemoryTable, Roles]:
+    """Return examples as a table, and the columns of target, owner and time in it."""
+    columns = feature_columns(X)
+    roles = {}
+    for role, values in (("target", y), ("owner", owners), ("time", times)):
+        if values is None:
+            continue
+        given = getattr(values, "name", None)
+        key = _free_name(given if isinstance(given, str) and role == "target" else role, columns)
+        columns[key] = _vector(values, "y" if role == "target" else f"{role}s")
+        roles[role] = key
+    return MemoryTable(f"{name}.csv", columns), Roles(**roles)
+
+
+def _free_name(wanted: str, taken: Collection[str]) -> str:
+    while wanted in taken:
+        wanted += "_"
+    return wanted
+
+
+def _vector(values: object, what: str) -> NDArray[Any]:
+    columns = frame_columns(values) if is_frame(values) else []
+    vector = columns[0][1] if len(columns) == 1 else column_array(values)
+    if vector.ndim != 1:
+        raise BadInput(f"{what} has shape {vector.shape}; it takes one value for each row of X")
+    return vector
+
+
+def _sparse_rows(name: str, X: object, y: object) -> MemoryRows:
+    """Return a sparse matrix with its targets."""
+    matrix: sparse.csr_array = sparse.csr_array(X)  # type: ignore[call-overload]
+    if matrix.ndim != 2 or not matrix.shape[1]:
+        raise BadInput(f"X has shape {matrix.shape}; pass a table, one row an example")
+    matrix = matrix.copy()
+    matrix.sum_duplicates()
+    return MemoryRows(f"{name}.svm", matrix, _vector(y, "y"))
+
+
+def _histories_table(
+    name: str, histories: object, roles: Roles, n_items: int | None
+) -> tuple[MemoryTable, Roles, int | None]:
+    """Return histories as a table of owner and item, its columns, and how many items there are.
+
+    The number of items is None if items are not numbered from 0: then those that occur are all.
     """
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
-    if isinstance(value, float):
-        return Decimal(repr(value))
-    if isinstance(value, Mapping):
-        return {str(key): plain_value(one) for key, one in value.items()}
-    if isinstance(value, list | tuple | range):
-        return [plain_value(one) for one in value]
-    return str(value) if isinstance(value, PurePath) else value
+    if is_frame(histories):
+        return MemoryTable(f"{name}.csv", dict(frame_columns(histories))), roles, n_items
+    if sparse.issparse(histories) or isinstance(histories, np.ndarray):
+        table: sparse.csr_array = sparse.csr_array(histories)  # type: ignore[arg-type]
+        owners = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+        kept = table.data != 0
+        columns = {"owner": owners[kept], "item": table.indices[kept].astype(np.int64)}
+        number = table.shape[1] if n_items is None else n_items
+        return MemoryTable(f"{name}.csv", columns), Roles(owner="owner", item="item"), number
+    return _table_of_lists(name, histories, n_items)
+
+
+def _table_of_lists(
+    name: str, histories: object, n_items: int | None
+) -> tuple[MemoryTable, Roles, int | None]:
+    """Return lists of items; their order is that of time."""
+    try:
+        rows = [list(history) for history in histories]  # type: ignore[attr-defined]
+    except TypeError:
+        raise BadInput(
+            "histories are a csr, lists of items, or a frame with an owner and an item column"
+        ) from None
+    items = column_array([item for row in rows for item in row])
+    columns = {
+        "owner": np.repeat(np.arange(len(rows)), [len(row) for row in rows]),
+        "item": items,
+        "time": np.array([time for row in rows for time in range(len(row))]),
+    }
+    if items.dtype.kind in "iu" and len(items) and n_items is None:
+        n_items = int(items.max()) + 1
+    roles = Roles(owner="owner", item="item", time="time")
+    return MemoryTable(f"{name}.csv", columns), roles, n_items
 
 
 # -- a proposed job ------------------------------------------------------------------------------
@@ -476,13 +535,12 @@ def plain_value(value: object) -> Any:  # noqa: ANN401
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A proposed job: what was found in the data, the job file, and the data as it reads them."""
+    """A proposed job, and the data as it reads them."""
 
     start: Start
     wishes: Wishes
     reading: Reading
-    text: str  # of the job file
-    document: Document  # what the text says, with the settings of the caller
+    document: Document  # with the settings of the caller
     spec: FleetSpec  # what a run of the document is for
 
     def sizes(self, rounds: int) -> Sizes:
@@ -498,18 +556,24 @@ def propose(
     settings: Settings | None = None,
     name: str = "",
 ) -> Proposal:
-    """Return the job for what was found, after reading it, and the data by it, as a run would.
+    """Return the job for what was found, after reading the data as a run would.
 
-    Errors give the place of a key in a file of this name, by default `out`.
+    Errors give the line of a key in a file of this name, by default `out`.
     """
-    draft = Document.parse(start.text(out.parent, Sizes(2, 1, 1)), str(out), out.parent)
+    draft = _document(start, Sizes(2, 1, 1.0), str(out), out.parent)
     reading = read_plan(draft, read_job(draft), data).subject.read()
     count = len(reading.examples)
     if count < 2:
         raise BadInput(f"{start.path.name}: {count} row can be used; at least 2 are needed")
-    text = start.text(out.parent, _sizes(start, reading, wishes, wishes.rounds))
-    document = change(Document.parse(text, name or str(out), out.parent), settings or {})
-    return Proposal(start, wishes, reading, text, document, read_fleet(document, data))
+    sizes = _sizes(start, reading, wishes, wishes.rounds)
+    document = change(_document(start, sizes, name or str(out), out.parent), settings or {})
+    return Proposal(start, wishes, reading, document, read_fleet(document, data))
+
+
+def _document(start: Start, sizes: Sizes, name: str, folder: Path) -> Document:
+    """Return the proposed job; its text is written when it is needed."""
+    tables = start.tables(folder, sizes)
+    return Document(plain_value(tables), name, folder, partial(start.text, tables))
 
 
 def _sizes(start: Start, reading: Reading, wishes: Wishes, rounds: int) -> Sizes:

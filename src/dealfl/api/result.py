@@ -275,7 +275,7 @@ class Result:
         DealError
             If plotly is not installed.
         """
-        write_page(self._outcomes, path)
+        write_page(dataclasses.replace(self._outcomes, settings=self.fleet.job_text()), path)
         return Path(path)
 
     def plot(self, name: str = "quality") -> Any:  # noqa: ANN401 - plotly is optional

@@ -11,12 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dealfl.api.fleet import Fleet, plain_value
+from dealfl.api.fleet import Fleet
 from dealfl.api.result import Result, as_table, record_of
 from dealfl.errors import BadInput
 from dealfl.report import choose_line, choose_view, write_page
 from dealfl.runs import Interrupted, NoFolder, Run, RunFolder, log_to, open_model
 from dealfl.runs import Result as RunResult
+from dealfl.settings import plain_value
 from dealfl.simulate import Setting
 from dealfl.simulate import sweep as simulate_all
 from dealfl.worker import COMPARED
@@ -90,7 +91,7 @@ def run(
     """
     fleet = fleet if rounds is None else fleet.with_rounds(rounds)
     fleet = fleet if seed is None else fleet.with_settings({"job.seed": seed})
-    folder = NoFolder(fleet.job_text()) if out is None else RunFolder(Path(out))
+    folder = NoFolder() if out is None else RunFolder(Path(out))
     base = None if start_from is None else Path(start_from)
     running = Run(
         fleet.simulated,

@@ -100,7 +100,7 @@ def _init(arguments: argparse.Namespace) -> int:
     begun = start(path, wishes, _asking(arguments))
     proposal = propose(begun, wishes, out)
     reading = proposal.reading
-    replace_file(out, proposal.text, 0o666)
+    replace_file(out, proposal.document.text(), 0o666)
     if arguments.json:
         say(json.dumps(_plain(begun, reading, out), indent=2))
     else:

@@ -4,7 +4,6 @@ A feature map is a setting of a job, declared in a table. It is never fitted to 
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from dealfl.errors import BadInput
 from dealfl.features.base import FeatureMap
@@ -37,5 +36,5 @@ def feature_map(settings: Mapping[str, object], n_inputs: int) -> FeatureMap:
     """
     if not isinstance(settings, Mapping):
         raise BadInput(f"the feature map is {settings!r}; declare it with a table")
-    document = Document({"features": settings}, "feature map", Path(), {})
+    document = Document({"features": settings}, "feature map")
     return read_variant(document, MAPS, "features", needs_tag=True, n_inputs=n_inputs)

@@ -5,7 +5,7 @@ its type states the valid values, its description the meaning. The annotated par
 constructor are keys in the same way.
 """
 
-from dealfl.settings.document import Document, toml_document, toml_key, toml_value
+from dealfl.settings.document import Document, plain_value, toml_document, toml_key, toml_value
 from dealfl.settings.sections import (
     FLAT,
     check,
@@ -53,6 +53,7 @@ __all__ = [
     "key_tables",
     "keys_of",
     "nearest",
+    "plain_value",
     "read_keys",
     "read_section",
     "read_tables",

@@ -7,11 +7,13 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
+
+import numpy as np
 
 from dealfl.errors import BadInput
 
@@ -37,8 +39,9 @@ class Document:
 
     tables: Mapping[str, Any]
     name: str
-    folder: Path
-    places: Mapping[str, str]
+    folder: Path = Path()
+    write: Callable[[], str] = str  # returns the text as it was written, comments included
+    changed: tuple[str, ...] = ()  # keys that differ from this text
 
     @classmethod
     def read(cls, path: str | Path, max_bytes: int | None = None) -> Document:
@@ -61,15 +64,21 @@ class Document:
             tables = tomllib.loads(text, parse_float=Decimal)
         except tomllib.TOMLDecodeError as error:
             raise BadInput(f"{name} is not TOML: {error}") from error
-        places = {key: f"{name}, line {line}" for key, line in _lines(text).items()}
-        return cls(tables, name, folder, places)
+        return cls(tables, name, folder, lambda: text)
+
+    def text(self) -> str:
+        """Return the document as TOML: as it was written, unless a key has changed."""
+        return toml_document(self.tables) if self.changed else self.write()
 
     def where(self, key: str) -> str:
         """Return the position of a key, for error messages."""
         key = _plain(key)
-        while key and key not in self.places:
+        lines = _lines(self.write())
+        while key and key not in self.changed and key not in lines:
             key = key.rpartition(".")[0]
-        return self.places.get(key, self.name)
+        if key in self.changed:
+            return f"the value set for {key}"
+        return f"{self.name}, line {lines[key]}" if key else self.name
 
     def error(self, key: str, problem: str) -> BadInput:
         """Return an error that names the position of a key."""
@@ -86,13 +95,11 @@ class Document:
             if not isinstance(place, dict) or last not in place:
                 raise BadInput(f"{key!r} cannot be removed: {self.name} does not have it")
             del place[last]
-            return Document(tables, self.name, self.folder, self.places)
-        if not isinstance(place, dict) or not parents or not last:
+        elif not isinstance(place, dict) or not parents or not last:
             raise BadInput(f"{key!r} is not a key of a section; write for example job.rounds")
-        place[last] = value
-        return Document(
-            tables, self.name, self.folder, {**self.places, key: f"the value set for {key}"}
-        )
+        else:
+            place[last] = value
+        return replace(self, tables=tables, changed=(*self.changed, key))
 
     def _inside(self, place: Any, name: str, key: str) -> Any:  # noqa: ANN401
         if isinstance(place, dict):
@@ -140,8 +147,8 @@ def toml_key(name: str) -> str:
     return name if _BARE.fullmatch(name) else toml_value(name)
 
 
-def toml_value(value: object) -> str:
-    """Return a value as TOML writes it.
+def toml_value(value: object, *, wrap: bool = True) -> str:
+    """Return a value as TOML writes it; long lists take several lines, except in an inline table.
 
     Examples
     --------
@@ -152,14 +159,17 @@ def toml_value(value: object) -> str:
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Mapping):
+        keys = (f"{toml_key(key)} = {toml_value(one, wrap=False)}" for key, one in value.items())
+        return f"{{ {', '.join(keys)} }}"
     if isinstance(value, Sequence):
-        return _list([toml_value(part) for part in value])
+        return _list([toml_value(part) for part in value], wrap)
     return str(value) if isinstance(value, Decimal) else repr(value)
 
 
-def _list(parts: list[str]) -> str:
+def _list(parts: list[str], wrap: bool) -> str:
     line = f"[{', '.join(parts)}]"
-    if len(line) <= _WIDTH:
+    if len(line) <= _WIDTH or not wrap:
         return line
     lines, current = [], ""
     for part in parts:
@@ -168,6 +178,23 @@ def _list(parts: list[str]) -> str:
             current = ""
         current += f"{part}, "
     return "[\n  " + "\n  ".join([*lines, current.rstrip()]) + "\n]"
+
+
+def plain_value(value: object) -> Any:  # noqa: ANN401
+    """Return a value as TOML would have given it: exact decimals, plain lists.
+
+    >>> plain_value([0.1, np.int64(3), "deal"])
+    [Decimal('0.1'), 3, 'deal']
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, float):
+        return Decimal(repr(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain_value(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [plain_value(part) for part in value]
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def toml_document(tables: Mapping[str, Any], prefix: str = "") -> str:

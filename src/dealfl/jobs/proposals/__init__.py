@@ -1,7 +1,15 @@
 """A first job for a user's file: its content, and the settings to fix before training."""
 
-from dealfl.jobs.proposals.proposal import Ask, Roles, Sizes
-from dealfl.jobs.proposals.starting import Start, Wishes, start, start_in_memory, take_guess
+from dealfl.jobs.proposals.proposal import (
+    Ask,
+    Roles,
+    Sizes,
+    Start,
+    Wishes,
+    start,
+    start_in_memory,
+    take_guess,
+)
 from dealfl.jobs.proposals.survey import Found
 
 __all__ = [

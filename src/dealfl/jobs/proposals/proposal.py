@@ -1,22 +1,32 @@
-"""A proposed job: roles and limits of the columns, and the commented text of the job file."""
+"""A first job for a user's own data: examine it, give columns their roles, propose the rest."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from dealfl.data.readers import Layout
-from dealfl.data.sources import Bounded, WordColumn
+from dealfl.data.sources import Bounded, MemoryRows, MemoryTable, WordColumn
 from dealfl.errors import BadInput
-from dealfl.jobs.proposals.survey import Found
+from dealfl.jobs.proposals.survey import (
+    Found,
+    Image,
+    detect_layout,
+    find_image,
+    survey,
+    survey_libsvm,
+)
 from dealfl.learners import LEARNERS, learners_for
 from dealfl.settings import nearest, toml_key, toml_value
 
 Feature = Bounded | WordColumn
+Limits = Mapping[int, tuple[float, float]]
+Tables = dict[str, Any]
 Ask = Callable[[str, Sequence[str], str, bool], str]
 """Function of a role, column names, a proposal and whether a column is required; returns a name."""
 
@@ -31,6 +41,7 @@ _NAMES = {
 }
 
 
+_ROLES = ("target", "owner", "item", "rating", "time")
 NO_COLUMN = "none"  # no column has the role, unless a column has this name
 
 
@@ -312,69 +323,153 @@ class Sizes:
         return cls(count, long, float(f"{rate:.2g}"), every_s)
 
 
-def draft_job(
-    name: str,
-    learner: str,
-    source: Sequence[str],
-    features: Sequence[str],
-    sizes: Sizes,
-    by_owner: bool,
-) -> str:
-    """Return the text of a job file."""
-    partition = '"by_owner"     # the rows of an owner stay on one device'
-    partition = partition if by_owner else '"uniform"'
-    batch = round(sizes.per_hour / _ARRIVALS_PER_HOUR)  # an app hands over what it has gathered
-    return "\n".join(
-        [
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """The choices of the user; '', 0 and None leave a choice to the program."""
+
+    format: str = ""
+    roles: Roles = field(default_factory=Roles)
+    learner: str = ""
+    delimiter: str = ""
+    header: bool | None = None
+    skip_lines: int = 0
+    workers: int = 0
+    rounds: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Properties of a data file, and the parts of the proposed job."""
+
+    path: Path
+    layout: Layout
+    format: str
+    columns: Sequence[Found]
+    roles: Roles
+    learner: str
+    source: Tables  # keys that describe the target, the columns or the items
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    features: Tables = field(default_factory=dict)
+    image: Image | None = None
+    in_memory: bool = False
+
+    def tables(self, folder: Path, sizes: Sizes) -> Tables:
+        """Return the job for a fleet of some size; its file is in a folder."""
+        by_owner = self.format == "csv" and bool(self.roles.owner)
+        batch = round(sizes.per_hour / _ARRIVALS_PER_HOUR)  # an app hands over what it has gathered
+        whole = sizes.per_hour.is_integer()
+        return {
+            "job": {
+                "name": Path(self.path.name).stem,
+                "learner": self.learner,
+                "scheme": "deal",
+                "forget_fraction": "0.02",
+                "rounds": sizes.rounds,
+                "workers_per_round": max(1, math.ceil(sizes.workers / 2)),
+                "round_every_s": sizes.every_s,
+            },
+            "source": {
+                "file": _beside(self.path, folder),
+                "format": self.format,
+                **self._layout_keys(),
+                **self.source,
+            },
+            **({"features": self.features} if self.features else {}),
+            "devices": [{"count": sizes.workers, "phone": "nexus"}],
+            "data": {
+                "partition": "by_owner" if by_owner else "uniform",
+                "test_share": _TEST_SHARE,
+            },
+            "arrival": {
+                "pattern": "poisson",
+                "initial_share": 0.5,
+                "examples_per_hour": int(sizes.per_hour) if whole else sizes.per_hour,
+                **({"batch": batch} if batch > 1 else {}),
+            },
+        }
+
+    def _layout_keys(self) -> Tables:
+        layout = self.layout
+        keys: Tables = {}
+        if self.format != "libsvm":
+            keys["delimiter"] = layout.delimiter
+            if not layout.header:
+                keys["header"] = False
+            if layout.decimal_comma:
+                keys["decimal_comma"] = True
+            if layout.skip_lines:
+                keys["skip_lines"] = layout.skip_lines
+        if layout.encoding != "utf-8":
+            keys["encoding"] = layout.encoding
+        if self.format != "libsvm":
+            keys |= {role: name for role in _ROLES if (name := getattr(self.roles, role))}
+        return keys
+
+    def text(self, tables: Tables) -> str:
+        """Return the job as a file, with comments."""
+        tables = {**tables, "source": dict(tables["source"])}
+        columns = tables["source"].pop("columns", None)
+        name = tables["job"]["name"]
+        lines = [
             f"# A job made by `dealfl job init` for {name}. Every key: docs/jobs.md",
             "# Columns, bounds, words, classes, items and feature maps determine the statistics.",
             "# They are fixed: changing one of them starts a new model.",
             "",
-            "[job]",
-            f"name = {toml_value(name)}",
-            f"learner = {toml_value(learner)}",
-            'scheme = "deal"             # or original, newfl, incremental',
-            'forget_fraction = "0.02"    # an exact decimal, theta in the paper',
-            f"rounds = {sizes.rounds}",
-            f"workers_per_round = {max(1, math.ceil(sizes.workers / 2))}",
-            f"round_every_s = {sizes.every_s}        # shortest time between two rounds",
-            "",
-            "[source]",
-            *source,
-            "",
-            *features,
-            "[[devices]]",
-            f"count = {sizes.workers}",
-            'phone = "nexus"            # its energy is modelled; `dealfl devices` lists others',
-            "",
-            "[data]",
-            f"partition = {partition}",
-            f"test_share = {_TEST_SHARE}            # examples that no worker receives",
-            "",
-            "[arrival]",
-            'pattern = "poisson"         # or at_once, steady, each_round',
-            "initial_share = 0.5",
-            f"examples_per_hour = {sizes.per_hour:g}     # per device, on average",
-            *([f"batch = {batch}                  # examples that arrive together"] * (batch > 1)),
-            "",
         ]
-    )
+        for name, table in tables.items():
+            if name == "devices":  # before it, a section that may be wanted
+                lines += [] if self.image is None else self.image.draft("features" in tables)
+                lines += ["[[devices]]", *self._key_lines(name, table[0]), ""]
+                continue
+            lines += [f"[{name}]{self._comment(name, table)}", *self._key_lines(name, table), ""]
+            if name == "source" and columns is not None:
+                lines += [
+                    "[source.columns]  # the features; bounds are rounded up from the data",
+                    *(f"{toml_key(key)} = {toml_value(one)}" for key, one in columns.items()),
+                    *(f"# not {toml_key(key)}: {why}" for key, why in self.left_out.items()),
+                    "",
+                ]
+        return "\n".join(lines)
+
+    def _key_lines(self, section: str, table: Tables) -> Iterator[str]:
+        for key, value in table.items():
+            above = _ABOVE.get(f"{section}.{key}", "")
+            if above:
+                yield "# all possible items" if self.in_memory and key == "first_item" else above
+            yield f"{toml_key(key)} = {toml_value(value)}{self._comment(f'{section}.{key}', value)}"
+
+    def _comment(self, key: str, value: Any) -> str:  # noqa: ANN401
+        """Return the comment that follows a key or the name of a section."""
+        if key == "features":
+            return _MAP_COMMENTS[value["map"]]
+        if key == "data.partition" and value != "by_owner":
+            return ""
+        return _COMMENTS.get(key, "")
 
 
-def draft_source(path: Path, folder: Path, chosen: str, layout: Layout, roles: Roles) -> list[str]:
-    """Return the lines that state the path and the layout of the file."""
-    lines = [f"file = {toml_value(_beside(path, folder))}", f"format = {toml_value(chosen)}"]
-    if chosen != "libsvm":
-        lines.append(f"delimiter = {toml_value(layout.delimiter)}")
-        lines += [f"header = {toml_value(layout.header)}"] if not layout.header else []
-        lines += ["decimal_comma = true"] if layout.decimal_comma else []
-        lines += [f"skip_lines = {layout.skip_lines}"] if layout.skip_lines else []
-    if layout.encoding != "utf-8":
-        lines.append(f"encoding = {toml_value(layout.encoding)}")
-    for role in ("target", "owner", "item", "rating", "time"):
-        if getattr(roles, role):
-            lines.append(f"{role} = {toml_value(getattr(roles, role))}")
-    return lines
+_ABOVE = {
+    "source.target_bound": "# largest magnitude of the target; rows beyond it are quarantined",
+    "source.first_item": "# all possible items; rows with others are quarantined",
+    "source.items": "# all possible items; rows with others are quarantined",
+}
+_COMMENTS = {
+    "job.scheme": "             # or original, newfl, incremental",
+    "job.forget_fraction": "    # an exact decimal, theta in the paper",
+    "job.round_every_s": "        # shortest time between two rounds",
+    "source.low": "      # of every feature, rounded up from the data;",
+    "source.high": "     # rows beyond are quarantined",
+    "source.liked_from": "   # lowest rating of a liked item",
+    "devices.phone": "            # its energy is modelled; `dealfl devices` lists others",
+    "data.partition": "     # the rows of an owner stay on one device",
+    "data.test_share": "            # examples that no worker receives",
+    "arrival.pattern": "         # or at_once, steady, each_round",
+    "arrival.examples_per_hour": "     # per device, on average",
+    "arrival.batch": "                  # examples that arrive together",
+}
+_MAP_COMMENTS = {
+    "bins": "  # numbers are counted by bin",
+    "thermometer": "  # every column has the same weight in any unit",
+}
 
 
 def _beside(path: Path, folder: Path) -> str:
@@ -384,135 +479,231 @@ def _beside(path: Path, folder: Path) -> str:
         return path.resolve().as_posix()
 
 
-def draft_table(
-    target: Target, features: Mapping[str, Feature], left_out: Mapping[str, str]
-) -> list[str]:
-    """Return the lines that describe the target and the columns of a table."""
-    lines = _target_lines(target)
-    lines += ["", "[source.columns]  # the features; bounds are rounded up from the data"]
-    lines += [_column_line(name, column) for name, column in features.items()]
-    return lines + [f"# not {toml_key(n)}: {reason}" for n, reason in left_out.items()]
+# -- the sections [source] and [features] --------------------------------------------------------
 
 
-def _target_lines(target: Target) -> list[str]:
-    if target.classes:
-        return [f"classes = {toml_value(target.classes)}"]
-    return [
-        "# largest magnitude of the target; rows beyond it are quarantined",
-        f"target_bound = {toml_value(target.bound)}",
-    ]
+def _target_keys(target: Target) -> Tables:
+    return {"classes": target.classes} if target.classes else {"target_bound": target.bound}
 
 
-def _column_line(name: str, column: Feature) -> str:
+def _column_keys(column: Feature) -> Tables:
+    keys: Tables = {}
     if isinstance(column, WordColumn):
-        words = ", ".join(toml_value(word) for word in column.words)
-        keys = [f"words = [{words}]"]
+        keys["words"] = column.words
     else:
-        keys = [f"low = {column.low!r}", f"high = {column.high!r}"]
+        keys |= {"low": column.low, "high": column.high}
         if column.date:
-            keys.append("date = true")
+            keys["date"] = True
     if column.missing != "quarantine":
-        keys.append(f"missing = {toml_value(column.missing)}")
-    return f"{toml_key(name)} = {{ {', '.join(keys)} }}"
+        keys["missing"] = column.missing
+    return keys
 
 
-def draft_features(learner: str, features: Mapping[str, Feature]) -> list[str]:
-    """Return the section [features] that suits the learner; no lines for the raw columns."""
+def _feature_keys(learner: str, features: Mapping[str, Feature]) -> Tables:
+    """Return the section [features] that suits the learner; empty for the raw columns."""
     limits = [pair for column in features.values() for pair in column.limits]
-    wide = [place for place, pair in enumerate(limits) if pair != (0.0, 1.0)]
-    low, high = ([pair[side] for pair in limits] for side in (0, 1))
+    wide = [index for index, pair in enumerate(limits) if pair != (0.0, 1.0)]
     suited = LEARNERS[learner].feature_map if wide else None
     if suited == "bins":
-        return [
-            "[features]  # numbers are counted by bin",
-            'map = "bins"',
-            f"columns = {toml_value(wide)}",
-            f"low = {toml_value([low[place] for place in wide])}",
-            f"high = {toml_value([high[place] for place in wide])}",
-            "bins = 16",
-            "",
-        ]
+        return {
+            "map": "bins",
+            "columns": wide,
+            "low": [limits[index][0] for index in wide],
+            "high": [limits[index][1] for index in wide],
+            "bins": 16,
+        }
     if suited == "thermometer":
-        return [
-            "[features]  # every column has the same weight in any unit",
-            'map = "thermometer"',
-            f"low = {toml_value(low)}",
-            f"high = {toml_value(high)}",
-            "levels = 8",
-            "",
-        ]
-    return []
+        low, high = ([pair[side] for pair in limits] for side in (0, 1))
+        return {"map": "thermometer", "low": low, "high": high, "levels": 8}
+    return {}
 
 
-# -- LIBSVM -------------------------------------------------------------------------------------
-
-
-def draft_libsvm(target: Target, limits: Mapping[int, tuple[float, float]]) -> list[str]:
-    """Return the lines that describe labels and features."""
+def _libsvm_keys(target: Target, limits: Limits) -> Tables:
     lowest = min(low for low, _ in limits.values())
     highest = max(high for _, high in limits.values())
     low, high = widen_limits(min(lowest, 0.0), max(highest, 0.0))
     if low == high:
         raise BadInput("every feature is 0, so nothing can be learned; check the file")
-    return [
-        f"n_features = {max(limits) + 1}",
-        f"low = {toml_value(low)}      # of every feature, rounded up from the data;",
-        f"high = {toml_value(high)}     # rows beyond are quarantined",
-        *_target_lines(target),
-    ]
+    return {"n_features": max(limits) + 1, "low": low, "high": high, **_target_keys(target)}
 
-
-# -- ratings ------------------------------------------------------------------------------------
 
 _LIKED_SHARE = 0.6
 _SPARSE = 4
 _FEW_ITEMS = 10_000
 
 
-def draft_ratings(
-    columns: Sequence[Found], roles: Roles, items: list[str] | None = None
-) -> list[str]:
-    """Return the lines that describe items and liked ratings; BadInput if a column is unfit."""
-    found = {column.name: column for column in columns}
+def _rating_keys(columns: Sequence[Found], roles: Roles, n_items: int | None) -> Tables:
+    """Return the keys of items and liked ratings; BadInput if a column is unfit."""
+    column_of = {column.name: column for column in columns}
     for role in ("owner", "item", "rating"):
         name = getattr(roles, role)
-        if name and not found[name].values:
+        if name and not column_of[name].values:
             raise BadInput(f"the {role} column {name!r} is empty; choose another --{role}")
-    lines = []
+    keys: Tables = {}
     if roles.rating:
-        rating = found[roles.rating]
+        rating = column_of[roles.rating]
         if rating.kind != "number":
             raise BadInput(
                 f"the rating column {rating.name!r} holds {rating.kind}s; choose another --rating"
             )
-        lines.append(f"liked_from = {_liked_from(rating)!r}   # lowest rating of a liked item")
-    return lines + (_item_lines(found[roles.item]) if items is None else items)
+        keys["liked_from"] = _liked_from(rating)
+    if n_items is None:
+        return keys | _item_keys(column_of[roles.item])
+    return keys | {"first_item": 0, "last_item": n_items - 1}
 
 
 def _liked_from(rating: Found) -> float:
     """Return a rating that occurs in the upper part of the range."""
     mark = rating.low + _LIKED_SHARE * (rating.high - rating.low)
-    given = [value for value in rating.sample if value >= mark]
-    return min(given, default=mark)
+    return min((value for value in rating.sample if value >= mark), default=mark)
 
 
-def _item_lines(item: Found) -> list[str]:
+def _item_keys(item: Found) -> Tables:
     numbered = item.kind == "number" and item.whole and item.low >= 0 and not item.texts
     if numbered and item.high - item.low < max(_SPARSE * item.distinct, _FEW_ITEMS):
-        return [
-            "# all possible items; rows with others are quarantined",
-            f"first_item = {int(item.low)}",
-            f"last_item = {int(item.high)}",
-        ]
+        return {"first_item": int(item.low), "last_item": int(item.high)}
     if item.overflown:
         raise BadInput(
             f"the item column {item.name!r} has more than {item.distinct - 1:,} different texts; "
             "number the items (0, 1, 2, …) and use the numbers"
         )
-    words: Sequence[int | str] = sorted(item.words)
     if numbered:
-        words = sorted({int(float(word)) for word in item.words})
-    return [
-        "# all possible items; rows with others are quarantined",
-        f"items = {toml_value(words)}",
-    ]
+        return {"items": sorted({int(float(word)) for word in item.words})}
+    return {"items": sorted(item.words)}
+
+
+# -- from a file, or from data in memory ----------------------------------------------------------
+
+
+def start(path: Path, wishes: Wishes, ask: Ask) -> Start:
+    """Examine a data file and propose a job for it."""
+    layout, libsvm = detect_layout(
+        path, delimiter=wishes.delimiter, header=wishes.header, skip_lines=wishes.skip_lines
+    )
+    if wishes.format == "libsvm" or (libsvm and not wishes.format):
+        return _start_libsvm(path, wishes, layout, *survey_libsvm(path, layout.encoding))
+    columns = survey(path, layout)
+    if not any(column.values for column in columns):
+        advice = "add rows, and check that every quotation mark is closed"
+        advice = "fill in some cells" if any(column.rows for column in columns) else advice
+        raise BadInput(f"{path} has columns, but no row has a value; {advice}")
+    require_known(wishes.roles, columns)
+    names = [column.name for column in columns]
+    rated = bool(guess_column("owner", names) and guess_column("item", names))
+    rated = rated and not wishes.roles.target and not wishes.learner
+    rated = rated and wishes.roles.owner != NO_COLUMN
+    if wishes.format == "ratings" or wishes.learner in learners_for("recommendation"):
+        rated = True
+    chosen = wishes.format or ("ratings" if rated else "csv")
+    make = _start_ratings if chosen == "ratings" else _start_table
+    return make(path, wishes, layout, columns, ask)
+
+
+def _start_libsvm(
+    path: Path, wishes: Wishes, layout: Layout, label: Found, limits: Limits
+) -> Start:
+    target = propose_target(label, wishes.learner)
+    return Start(
+        path=path,
+        layout=layout,
+        format="libsvm",
+        columns=[label],
+        roles=Roles(target=label.name),
+        learner=target.learner,
+        source=_libsvm_keys(target, limits),
+    )
+
+
+def _start_table(
+    path: Path,
+    wishes: Wishes,
+    layout: Layout,
+    columns: list[Found],
+    ask: Ask,
+    *,
+    keep: bool = False,
+) -> Start:
+    """Propose a job for a table of examples; with `keep`, every numeric column is a feature."""
+    if len(columns) == 1:
+        raise BadInput(
+            f"{path} has one column only, {columns[0].name!r}: there is nothing to learn it from; "
+            "if it holds several, give the character between them with --delimiter"
+        )
+    roles = ask_roles(wishes.roles, columns, ("target!", "owner", "time"), ask)
+    if columns[0].rows == 1:
+        raise BadInput(f"{path} has only one row; a job needs at least 2, to learn and to test")
+    chosen = next(column for column in columns if column.name == roles.target)
+    target = propose_target(chosen, wishes.learner)
+    features, left_out = propose_features(columns, roles, keep=keep)
+    playing = (roles.target, roles.owner, roles.time)
+    image = find_image([one for one in columns if one.name not in playing], features)
+    if image is not None:
+        features = dict(image.features())
+        left_out = {name: why for name, why in left_out.items() if name not in features}
+    described = {name: _column_keys(column) for name, column in features.items()}
+    return Start(
+        path=path,
+        layout=layout,
+        format="csv",
+        columns=columns,
+        roles=roles,
+        learner=target.learner,
+        source={**_target_keys(target), "columns": described},
+        left_out=left_out,
+        features=_feature_keys(target.learner, features),
+        image=image,
+    )
+
+
+def _start_ratings(
+    path: Path,
+    wishes: Wishes,
+    layout: Layout,
+    columns: list[Found],
+    ask: Ask,
+    n_items: int | None = None,
+) -> Start:
+    """Propose a job for interactions; None takes the items that occur."""
+    wanted, recommenders = replace(wishes.roles, target=""), learners_for("recommendation")
+    names = [column.name for column in columns]
+    if not layout.header and wishes.roles == Roles() and len(names) in (3, 4):
+        wanted = Roles(owner="c1", item="c2", rating="c3", time="c4" if len(names) == 4 else "")
+    roles = ask_roles(wanted, columns, ("owner!", "item!", "rating", "time"), ask)
+    used = (roles.owner, roles.item, roles.rating, roles.time)
+    return Start(
+        path=path,
+        layout=layout,
+        format="ratings",
+        columns=columns,
+        roles=roles,
+        learner=wishes.learner if wishes.learner in recommenders else recommenders[0],
+        source=_rating_keys(columns, roles, n_items),
+        left_out={n: "it is not needed for recommendation" for n in names if n not in used},
+        in_memory=n_items is not None,
+    )
+
+
+def start_in_memory(
+    data: MemoryTable | MemoryRows, wishes: Wishes, n_items: int | None = None
+) -> Start:
+    """Propose a job for data in memory; every column of a table without a role is a feature."""
+    path, layout = Path(data.name), Layout()
+    if isinstance(data, MemoryRows):
+        (label,), matrix = survey(data.labels, layout), data.matrix
+        limits = (float(matrix.data.min(initial=0.0)), float(matrix.data.max(initial=0.0)))
+        return _start_libsvm(path, wishes, layout, label, {matrix.shape[1] - 1: limits})
+    columns = survey(data, layout)
+    if wishes.format != "ratings":
+
+        def no_guess(role: str, names: Sequence[str], _: str, required: bool) -> str:
+            return take_guess(role, names, "", required)
+
+        return _start_table(path, wishes, layout, columns, no_guess, keep=True)
+    return _start_ratings(path, wishes, layout, columns, take_guess, n_items)
+
+
+def take_guess(role: str, names: Sequence[str], guess: str, required: bool) -> str:
+    """Return the guess for a role."""
+    if required and not guess:
+        raise BadInput(f"the {role} cannot be guessed; give {role}= one of {', '.join(names)}")
+    return guess

@@ -73,7 +73,7 @@ def test_fetching_what_needs_no_download_succeeds(capsys: pytest.CaptureFixture[
     ]
 
 
-def test_fetching_goes_on_after_a_failure_and_fails_in_the_end(
+def test_fetching_continues_after_a_failure_and_fails_in_the_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run("fetch", "--json", "jester", "digits") == 1

@@ -101,7 +101,7 @@ def test_lines_are_numbered_as_an_editor_numbers_them() -> None:
     assert list(read_lines(content)) == [(1, "1,2"), (3, "3,4"), (5, "5,6")]
 
 
-def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=f"cannot read {tmp_path}"):
         Content.read(tmp_path)
 

@@ -258,7 +258,7 @@ def test_a_file_is_in_place_only_once_it_is_whole(
     assert left_in(places) == []
 
 
-def test_a_file_that_can_not_be_put_in_place_leaves_nothing_half_done(
+def test_a_file_that_cannot_be_put_in_place_leaves_nothing_half_done(
     web: WebServer, tiny: Dataset, places: Places
 ) -> None:
     web.pages["/all.zip"] = zipped(TEXT)
@@ -269,7 +269,7 @@ def test_a_file_that_can_not_be_put_in_place_leaves_nothing_half_done(
     assert left_in(places) == ["tiny/one.csv"]
 
 
-def test_a_cache_that_can_not_be_made_is_reported(
+def test_a_cache_that_cannot_be_made_is_reported(
     web: WebServer, tiny: Dataset, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_bytes(b"")

@@ -163,7 +163,7 @@ def test_what_is_absent_and_not_public_says_what_to_get_and_where_to_put_it(plac
         ("retailrocket-full", ["log in at https://www.kaggle.com", "events.csv"]),
     ],
 )
-def test_what_can_not_be_downloaded_says_so(places: Places, name: str, parts: list[str]) -> None:
+def test_what_cannot_be_downloaded_says_so(places: Places, name: str, parts: list[str]) -> None:
     with pytest.raises(DatasetMissing) as error:
         load(name, places=places)
     for part in (*parts, "cannot be downloaded automatically", str(places.data)):
@@ -180,7 +180,7 @@ def test_without_any_place_the_error_still_says_where_to_put_it() -> None:
         load("covtype", places=Places(cache=None), download=False)
 
 
-def test_check_tells_ok_missing_and_damaged_apart(places: Places) -> None:
+def test_check_distinguishes_ok_missing_and_damaged(places: Places) -> None:
     assert [finding.state for finding in check(TINY, places)] == [State.MISSING]
     path = put(places.data, FILE.path, PACKED)
     assert [(f.state, f.detail) for f in check(TINY, places)] == [(State.OK, str(path))]

@@ -68,7 +68,7 @@ class TestColumns:
         assert str(error.value) == f"tiny.csv, {complaint}"
 
     @pytest.mark.parametrize("value", ["40000", "1.5", "-32769", "99999999999999999999"])
-    def test_a_number_the_type_can_not_hold_is_refused_not_wrapped(self, value: str) -> None:
+    def test_a_number_the_type_cannot_hold_is_refused_not_wrapped(self, value: str) -> None:
         with pytest.raises(BadInput, match=f"line 2: '{value}' in column 1 is not a finite int16"):
             Columns(width=1, dtype=np.int16).read(text("1", value))
 

@@ -42,7 +42,7 @@ def test_a_learner_made_from_the_catalog_learns_and_forgets_real_rows(
     assert model.digest() == empty
 
 
-def test_digits_are_told_apart_as_well_as_the_catalog_promises() -> None:
+def test_digits_are_distinguished_as_well_as_the_catalog_promises() -> None:
     dataset, digits = CATALOG["digits"], load("digits")
     table = dataset.feature_map("tikhonov_classifier")
     assert table is not None
@@ -55,7 +55,7 @@ def test_digits_are_told_apart_as_well_as_the_catalog_promises() -> None:
     assert model.score(features[test], digits.targets[test]) >= 0.96
 
 
-def test_covtype_in_bins_is_told_apart_better_than_by_guessing(
+def test_covtype_in_bins_is_distinguished_better_than_by_guessing(
     load_real: Callable[[str], Examples],
 ) -> None:
     dataset, covtype = CATALOG["covtype"], load_real("covtype")

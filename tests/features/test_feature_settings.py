@@ -126,7 +126,7 @@ def test_a_missing_key_is_refused_with_the_valid_ones(settings: Any, key: str) -
         ({"map": "patches", "shift": 41}, "shift is 41"),
     ],
 )
-def test_a_setting_that_can_not_be_used_is_refused(settings: Any, message: str) -> None:
+def test_a_setting_that_cannot_be_used_is_refused(settings: Any, message: str) -> None:
     with pytest.raises(BadInput, match=re.escape(message)):
         feature_map(settings, 3)
 

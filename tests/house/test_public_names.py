@@ -110,7 +110,7 @@ def test_learners_need_the_core_dependencies_only() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_nothing_asked_for_is_told_with_exit_code_2() -> None:
+def test_nothing_asked_for_is_reported_with_exit_code_2() -> None:
     with pytest.raises(SystemExit) as stopped:
         main([])
     assert stopped.value.code == 2

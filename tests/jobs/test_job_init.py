@@ -131,7 +131,7 @@ def test_without_a_header_columns_are_numbered(tmp_path: Path) -> None:
     assert simulated(job).exact
 
 
-def test_columns_that_are_no_features_are_told_with_the_reason(
+def test_columns_that_are_no_features_are_reported_with_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = ["row,same,empty,huge,note,yes,x,y"]
@@ -184,7 +184,7 @@ def test_names_with_strange_characters_are_quoted(tmp_path: Path) -> None:
         ("user,item,rating\nann,x,good\n", [], "the rating column 'rating' holds texts"),
     ],
 )  # fmt: skip
-def test_what_can_not_be_a_job_is_told_with_column_and_remedy(
+def test_what_cannot_be_a_job_is_reported_with_column_and_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: list[str], told: str
 ) -> None:
     data, out = write(tmp_path, "data.csv", text), tmp_path / "job.toml"
@@ -195,7 +195,7 @@ def test_what_can_not_be_a_job_is_told_with_column_and_remedy(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"], "half a file is left"
 
 
-def test_what_is_no_text_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_text_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "job.toml")
     (tmp_path / "binary.csv").write_bytes(bytes(range(256)) * 4)
     (tmp_path / "odd.csv").write_bytes(b"a,b\n\x81\x8d,\xff\n")

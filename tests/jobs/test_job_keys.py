@@ -230,7 +230,7 @@ def test_the_examples_run_as_they_are(
 
 
 @pytest.mark.parametrize(("name", "number", "key"), _keys())
-def test_every_key_that_is_misspelt_is_told_with_its_line_and_the_nearest_one(
+def test_every_key_that_is_misspelt_is_reported_with_its_line_and_the_nearest_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, number: int, key: str
 ) -> None:
     _files(tmp_path)
@@ -246,7 +246,7 @@ def test_every_key_that_is_misspelt_is_told_with_its_line_and_the_nearest_one(
     assert f"did you mean {meant!r}?" in told
 
 
-def test_a_misspelt_key_that_chooses_is_told_even_after_those_that_depend_on_it(
+def test_a_misspelt_key_that_chooses_is_reported_even_after_those_that_depend_on_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _files(tmp_path)
@@ -256,7 +256,7 @@ def test_a_misspelt_key_that_chooses_is_told_even_after_those_that_depend_on_it(
     assert "line 8: no key 'kindd' in availability; did you mean 'kind'?" in capsys.readouterr().err
 
 
-def test_a_column_whose_name_must_be_quoted_is_told_with_its_own_line(
+def test_a_column_whose_name_must_be_quoted_is_reported_with_its_own_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _files(tmp_path)

@@ -55,7 +55,7 @@ count = 1
         ("liked_from = 4", "liked_from = 9", ""),
     ],
 )
-def test_what_ratings_can_not_be_is_told(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_what_ratings_cannot_be_is_reported(tmp_path: Path, old: str, new: str, told: str) -> None:
     job = """\
 [job]
 [source]

@@ -110,7 +110,7 @@ def test_a_file_of_nothing_but_bad_rows_is_refused(tmp_path: Path) -> None:
         ("[[devices]]", "[learner]\nfeature_bound = [1]\n[[devices]]", "learner.feature_bound: "),
     ],
 )  # fmt: skip
-def test_what_a_source_can_not_be_is_told_with_key_line_and_what_would_do(
+def test_what_a_source_cannot_be_is_reported_with_key_line_and_what_would_do(
     tmp_path: Path, old: str, new: str, told: str
 ) -> None:
     assert told in refused(tmp_path, old, new)
@@ -210,7 +210,7 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
     assert one != plan(tmp_path, DATA + "ann,3,1,0,red,1970-01-02,1\n")
 
 
-def test_reading_for_long_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_reading_for_long_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     parts = iter([["a row"]] * 4)
     moments = iter([0.0, 1.0, 2.5, 2.5, 3.0, 9.0, 9.0])
     with caplog.at_level(logging.WARNING):
@@ -221,7 +221,7 @@ def test_reading_for_long_is_told(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_a_windows_file_without_its_encoding_is_told_with_the_remedy(tmp_path: Path) -> None:
+def test_a_windows_file_without_its_encoding_is_reported_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_bytes(houses().replace("red", "r\xf6t").encode("windows-1252"))
     job = JOB.replace('target = "y"', 'target = "price"').replace('"who"', '"owner"')
     job = job.replace('"when"', '"sold"').partition("[source.columns]")[0]

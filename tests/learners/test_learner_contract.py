@@ -51,7 +51,7 @@ def test_random_interleavings_pass_every_check(subject: Subject) -> None:
 
 
 @every_learner
-def test_what_can_not_be_used_is_refused_and_changes_nothing(subject: Subject) -> None:
+def test_what_cannot_be_used_is_refused_and_changes_nothing(subject: Subject) -> None:
     check_refusals(subject)
 
 
@@ -61,7 +61,7 @@ def test_impossible_statistics_are_rejected(subject: Subject) -> None:
 
 
 @every_learner
-def test_a_saved_learner_goes_on_as_before(subject: Subject) -> None:
+def test_a_saved_learner_continues_as_before(subject: Subject) -> None:
     check_files(subject)
 
 

@@ -127,7 +127,7 @@ def test_labels_that_equal_a_class_are_that_class(labels: Any) -> None:
     assert model.digest() == plain.digest()
 
 
-def test_impossible_statistics_can_not_predict() -> None:
+def test_impossible_statistics_cannot_predict() -> None:
     model = made()
     model.learn(X[:5], Y[:5])
     model.merge(-made().learn(X[5:9], Y[5:9]))

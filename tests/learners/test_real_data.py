@@ -95,7 +95,7 @@ def test_every_row_of_covtype_is_learned_in_little_memory(learner: str, load_rea
     assert model.statistics.nbytes <= 1e6
 
 
-def test_digits_are_told_apart() -> None:
+def test_digits_are_distinguished() -> None:
     examples = load("digits")
     X, y = mapped(examples, "tikhonov_classifier"), examples.targets
     assert y is not None

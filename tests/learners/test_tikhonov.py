@@ -222,7 +222,7 @@ def _read_only(table: Any) -> Any:
     return frozen
 
 
-def test_classes_are_told_apart_as_by_scikit_learn() -> None:
+def test_classes_are_distinguished_as_by_scikit_learn() -> None:
     labels = np.argmax(X[:, -3:], axis=1)
     model = TikhonovClassifier(40, [0, 1, 2], feature_bound=BOUND)
     model.learn(X[:200], labels[:200])

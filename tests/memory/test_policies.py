@@ -99,7 +99,7 @@ def test_lru_is_its_definition(rounds: Rounds, frames: int) -> None:
 
 
 @given(some_rounds, some_frames, a_theta)
-def test_a_budget_is_kept_and_tells_what_must_wait(
+def test_a_budget_is_kept_and_names_what_must_wait(
     rounds: Rounds, frames: int, theta: float
 ) -> None:
     policy = BudgetedThetaLru(frames, theta)
@@ -258,7 +258,7 @@ def test_a_theta_that_is_no_fraction_is_refused(theta: float) -> None:
             policy(3, theta)
 
 
-def test_touches_that_change_nothing_are_told_apart() -> None:
+def test_touches_that_change_nothing_are_distinguished() -> None:
     policy = BudgetedThetaLru(1, 1.0)
     assert [policy.touch(page) for page in (1, 1)][1] == HIT
     assert [policy.touch(page) for page in (2, 3)][1] == DEFERRED

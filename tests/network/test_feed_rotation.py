@@ -133,7 +133,7 @@ def test_rows_and_their_position_are_stored_together_or_not_at_all(
     assert one.poll() == 100
 
 
-def test_the_journal_does_not_tell_names_of_files(one: Following, tmp_path: Path) -> None:
+def test_the_journal_does_not_contain_names_of_files(one: Following, tmp_path: Path) -> None:
     one.poll()
     assert b"data.csv" not in (tmp_path / "journal.db").read_bytes()
 

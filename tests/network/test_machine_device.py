@@ -51,7 +51,7 @@ def command(folder: Path, printed: str) -> str:
     return f"cat {folder / 'answer'}"
 
 
-def test_the_users_command_tells_the_rest(tmp_path: Path) -> None:
+def test_the_users_command_answers_the_rest(tmp_path: Path) -> None:
     told = json.dumps({"metered": True, "battery": 0.5})
     one = device(tmp_path, device_command=command(tmp_path, told))
     assert (one.reason_to_decline(), one.battery) == ("metered network", 0.5)

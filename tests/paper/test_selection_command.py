@@ -71,7 +71,7 @@ def test_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (["--vary", "setting.rounds=1,2"], "--vary is not an option of selection"),
     ],
 )
-def test_bad_input_is_told_with_exit_code_2(
+def test_bad_input_is_reported_with_exit_code_2(
     words: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["simulate", "selection", *words]) == 2
@@ -83,7 +83,7 @@ def test_options_of_selection_do_not_go_with_a_fleet(capsys: pytest.CaptureFixtu
     assert "are options of `dealfl simulate selection` only" in capsys.readouterr().err
 
 
-def test_more_regret_than_theory_allows_is_told_with_exit_code_1(
+def test_more_regret_than_theory_allows_is_reported_with_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Course, "within", lambda self, setting, points: False)
@@ -91,7 +91,7 @@ def test_more_regret_than_theory_allows_is_told_with_exit_code_1(
     assert "ABOVE ITS BOUND" in capsys.readouterr().out
 
 
-def test_wrong_choices_are_told_with_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_choices_are_reported_with_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "selection", "--wrong-choices"]) == 0
     assert "not confirmed: in 9 of" in capsys.readouterr().out
     assert main(["simulate", "selection", "--wrong-choices", "--json"]) == 0

@@ -77,7 +77,7 @@ def test_two_packages_with_one_name_are_both_named(add: Add) -> None:
 
 
 @pytest.mark.parametrize("group", REGISTRIES)
-def test_a_package_that_can_not_be_imported_is_named_and_left_out(add: Add, group: str) -> None:
+def test_a_package_that_cannot_be_imported_is_named_and_left_out(add: Add, group: str) -> None:
     add("broken", group, "odd", "import no_such_module")
     registry = REGISTRIES[group]
     assert "odd" in list(registry)
@@ -116,7 +116,7 @@ def test_an_unknown_name_is_unknown_also_to_get() -> None:
         LEARNERS["nothing"]
 
 
-def test_commands_go_on_beside_a_broken_package(
+def test_commands_continue_beside_a_broken_package(
     add: Add, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add("broken", "dealfl.phones", "odd", "1 / 0")

@@ -185,7 +185,7 @@ def test_bad_operations_are_refused(operations: float) -> None:
         TimeEstimate.prior(PROFILE).with_measurement(operations, 1.0)
 
 
-def test_no_operations_tell_of_the_overhead_alone() -> None:
+def test_no_operations_show_the_overhead_alone() -> None:
     estimate = TimeEstimate.prior(TrainingTime(1e-9, 0.0))
     for _ in range(50):
         estimate = estimate.with_measurement(0.0, elapsed_s=0.25)

@@ -22,7 +22,7 @@ def test_without_plotly_the_extra_is_named_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_data_can_not_leave_its_place() -> None:
+def test_data_cannot_leave_its_place() -> None:
     evil = "</script><script>&"
     section = plot_section(Plot(evil, evil, [{"y": [1.0, float("nan")], "name": evil}]))
     assert section.count("<script") == 1

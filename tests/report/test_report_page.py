@@ -147,7 +147,7 @@ def _column(page: Any, place: int) -> list[int]:
     return [int(cell) for cell in cells]
 
 
-def test_a_crowd_is_told_by_kind_and_the_page_stays_small(opened: Open) -> None:
+def test_a_crowd_is_reported_by_kind_and_the_page_stays_small(opened: Open) -> None:
     page = opened("crowd")
     assert page.path.stat().st_size < 6_000_000
     assert page.page.locator("table.sortable tbody tr").count() == 1000

@@ -163,7 +163,7 @@ def test_a_failure_half_way_leaves_the_old_file(
     assert not list(tmp_path.glob("*second*"))
 
 
-def test_what_is_no_database_is_told(tmp_path: Path, capsys: Captured) -> None:
+def test_what_is_no_database_is_reported(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "note.txt").write_text("a note")
     words = ["--to", str(tmp_path / "copy")]
     assert main(["backup", str(tmp_path / "note.txt"), *words]) == 2
@@ -195,7 +195,7 @@ def exchange(server: Server, workers: dict[str, Worker], now_s: float) -> None:
     raise AssertionError("they never stop talking")
 
 
-def test_workers_ahead_of_a_restored_ledger_begin_anew_and_nothing_counts_twice(
+def test_workers_ahead_of_a_restored_ledger_begin_again_and_nothing_counts_twice(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "ledger.db"

@@ -191,7 +191,7 @@ def test_a_run_under_way_erases_and_certifies(
     assert (erased.known_before, erased.erasure.after.digest) == (1, retrain(run))
 
 
-def test_a_request_waits_for_the_run_no_longer_than_told(
+def test_a_request_waits_for_the_run_no_longer_than_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, run = UnderWay(tmp_path, monkeypatch), RunFolder(tmp_path / "run")

@@ -72,7 +72,7 @@ def test_the_command_serves_until_it_is_interrupted(digits_run: Path) -> None:
     assert (one.returncode, problems) == (0, "")
 
 
-def test_a_port_that_is_taken_is_told(digits_run: Path) -> None:
+def test_a_port_that_is_taken_is_reported(digits_run: Path) -> None:
     served = serve_metrics(RunFolder.at(digits_run))
     port = int(served.address.rsplit(":", 1)[1].partition("/")[0])
     try:
@@ -90,6 +90,6 @@ def test_a_missing_package_is_named(
     assert "pip install 'dealfl[metrics]'" in capsys.readouterr().err
 
 
-def test_what_is_no_ledger_is_told_at_once(tmp_path: Path) -> None:
+def test_what_is_no_ledger_is_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").write_text("a note")
     assert main(["metrics", str(tmp_path)]) == 2

@@ -201,7 +201,7 @@ def test_an_exported_model_of_neighbors_has_no_small_bucket(tmp_path: Path) -> N
 # -- commands -----------------------------------------------------------------------------------
 
 
-def test_info_tells_a_person_and_a_program(digits_run: Path, capsys: Captured) -> None:
+def test_info_informs_a_person_and_a_program(digits_run: Path, capsys: Captured) -> None:
     assert main(["model", "info", str(digits_run)]) == 0
     assert total_digest(digits_run) in capsys.readouterr().out
     assert main(["model", "info", str(digits_run), "--json"]) == 0
@@ -233,7 +233,7 @@ def test_nothing_is_written_over_without_force(
         (["info", "JOB"], "not a saved learner"),
     ],
 )
-def test_what_can_not_be_done_is_told(
+def test_what_cannot_be_done_is_reported(
     words: list[str], problem: str, digits_run: Path, capsys: Captured
 ) -> None:
     known = {"RUN": str(digits_run), "JOB": str(digits_run / "job.toml")}
@@ -241,13 +241,13 @@ def test_what_can_not_be_done_is_told(
     assert problem in capsys.readouterr().err
 
 
-def test_a_run_without_a_model_is_told(tmp_path: Path) -> None:
+def test_a_run_without_a_model_is_reported(tmp_path: Path) -> None:
     Ledger(tmp_path / "ledger.db").close()
     with pytest.raises(BadInput, match="has no model yet; wait until the first round"):
         open_model(tmp_path)
 
 
-def test_a_damaged_total_is_told(digits_run: Path, tmp_path: Path) -> None:
+def test_a_damaged_total_is_reported(digits_run: Path, tmp_path: Path) -> None:
     shutil.copytree(digits_run, tmp_path / "run")
     with closing(sqlite3.connect(tmp_path / "run" / "ledger.db", isolation_level=None)) as db:
         db.execute("UPDATE pages SET sha256 = zeroblob(32) WHERE owner = '*'")

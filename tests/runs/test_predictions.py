@@ -36,7 +36,7 @@ def test_columns_are_matched_by_name_and_words_by_vocabulary(
     assert values(houses_run, data) == [basel, bern], "without a header: in the job's order"
 
 
-def test_bad_rows_are_told_and_get_no_prediction(
+def test_bad_rows_are_reported_and_get_no_prediction(
     houses_run: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     data, out = tmp_path / "new.csv", tmp_path / "out.csv"

@@ -80,7 +80,7 @@ def test_a_new_folder_of_runs_is_ignored_by_git(job: Path) -> None:
     assert not Path("mine/.gitignore").exists()
 
 
-def test_a_job_goes_on_from_a_model(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_continues_from_a_model(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(job), "--no-compare"]) == 0
     assert main(["model", "export", "runs/tiny", "--out", "tiny.deal"]) == 0
     assert main(["run", str(job), "--no-compare", "--from", "tiny.deal", "--out", "next"]) == 0
@@ -103,7 +103,7 @@ def test_a_job_goes_on_from_a_model(job: Path, capsys: pytest.CaptureFixture[str
         (["job.toml", "--out", "job.toml/x"], "cannot be written"),
     ],
 )
-def test_what_can_not_be_done_is_told_with_exit_code_2(
+def test_what_cannot_be_done_is_reported_with_exit_code_2(
     job: Path, words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", *words]) == 2
@@ -139,7 +139,7 @@ def test_rounds_add_up_to_what_was_learned(job: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written_is_told(
+def test_a_folder_that_may_not_be_written_is_reported(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("runs").mkdir(mode=0o500)

@@ -43,7 +43,7 @@ def test_the_status_is_what_the_simulation_counted(tmp_path: Path) -> None:
     assert status.open_round is None
 
 
-def test_an_open_round_and_states_of_workers_are_told(tmp_path: Path) -> None:
+def test_an_open_round_and_states_of_workers_are_reported(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     server = joined("anna", "bob", "carl", ledger=ledger)
     server.handle([update(1, name="bob", round=1, learned=1)], 5.0)
@@ -59,7 +59,7 @@ def test_an_open_round_and_states_of_workers_are_told(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_whoever_is_flagged_or_removed_is_told(tmp_path: Path) -> None:
+def test_whoever_is_flagged_or_removed_is_reported(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     server = joined("anna", "bob", ledger=ledger)
     server.handle([update(1, name="bob", incarnation=7)], 1.0)
@@ -72,7 +72,7 @@ def test_whoever_is_flagged_or_removed_is_told(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_promises_that_cannot_be_kept_are_told(tmp_path: Path, capsys: Captured) -> None:
+def test_promises_that_cannot_be_kept_are_reported(tmp_path: Path, capsys: Captured) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     with ledger.transaction():
         ledger.change_state(over_promised=OverPromise(("v", "w"), 1.5, 1.0))
@@ -173,7 +173,7 @@ def test_a_pause_that_is_none_is_refused(every: str, digits_run: Path, capsys: C
 # -- files that are no ledgers ------------------------------------------------------------------
 
 
-def test_what_is_no_ledger_is_told(tmp_path: Path) -> None:
+def test_what_is_no_ledger_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"has no ledger\.db"):
         RunFolder.at(tmp_path)
     with pytest.raises(BadInput, match="does not exist"):

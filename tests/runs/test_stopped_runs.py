@@ -91,7 +91,7 @@ def _kept(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 12])
-def test_stopped_before_the_first_or_after_the_last_round_it_goes_on(
+def test_stopped_before_the_first_or_after_the_last_round_it_continues(
     job: Path, rounds: int
 ) -> None:
     """A signal may come while data is read, or when only the end is left to do."""
@@ -131,7 +131,7 @@ def test_what_a_kill_left_half_written_is_no_state_and_is_swept(job: Path) -> No
     assert not list(Path("runs/tiny").glob("*.part"))
 
 
-def test_where_a_run_was_stopped_it_is_not_begun_anew_by_accident(
+def test_where_a_run_was_stopped_it_is_not_begun_again_by_accident(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("runs/tiny").mkdir(parents=True)
@@ -144,7 +144,7 @@ def test_where_a_run_was_stopped_it_is_not_begun_anew_by_accident(
     assert main(["run", str(job), "--restart", "--no-compare"]) == 0
 
 
-def test_a_changed_job_does_not_go_on(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_job_does_not_continue(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = start_run(read_fleet(Document.read(job)))
     run.advance()
     Path("runs/tiny").mkdir(parents=True)

@@ -97,7 +97,9 @@ def test_a_list_of_tables_is_read_inside_a_section() -> None:
         ('name = "size"\nsize = 2', "line 3: outer: size is another thing"),
     ],
 )
-def test_a_mistake_is_told_with_line_key_value_and_what_the_key_takes(text: str, told: str) -> None:
+def test_a_mistake_is_reported_with_line_key_value_and_what_the_key_takes(
+    text: str, told: str
+) -> None:
     with pytest.raises(BadInput) as refused:
         outer(text)
     assert told in str(refused.value)

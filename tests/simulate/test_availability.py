@@ -94,13 +94,13 @@ def test_a_trace_is_followed_exactly(tmp_path: Path) -> None:
         ("worker,from_s,to_s\nann,0,5\nann,4,6\nbob,0,1\n", "intervals of ann overlap at 4 s"),
     ],
 )
-def test_a_bad_trace_is_told_with_its_line(tmp_path: Path, rows: str, told: str) -> None:
+def test_a_bad_trace_is_reported_with_its_line(tmp_path: Path, rows: str, told: str) -> None:
     (tmp_path / "trace.csv").write_text(rows)
     with pytest.raises(BadInput, match=told):
         Trace("trace.csv").load(tmp_path, workers=2)
 
 
-def test_a_trace_that_is_missing_is_told() -> None:
+def test_a_trace_that_is_missing_is_reported() -> None:
     with pytest.raises(BadInput, match=r"none\.csv cannot be read"):
         Trace("none.csv").load(Path("nowhere"), workers=1)
     with pytest.raises(BadInput, match="no key 'intervals'"):

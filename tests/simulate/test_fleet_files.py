@@ -35,7 +35,7 @@ def refused(old: str, new: str) -> str:
         ("ttl_s", '"tl_s"', 6, "tl_s", "ttl_s"),
     ],
 )
-def test_a_misspelt_key_is_told_with_its_line_and_the_one_that_was_meant(
+def test_a_misspelt_key_is_reported_with_its_line_and_the_one_that_was_meant(
     old: str, new: str, line: int, key: str, meant: str
 ) -> None:
     told = refused(old, new)
@@ -78,7 +78,7 @@ def test_a_misspelt_key_is_told_with_its_line_and_the_one_that_was_meant(
         ("rounds = 8", "rounds = ", "fleet.toml is not TOML: Invalid value (at line 4, column 10)"),
     ],
 )  # fmt: skip
-def test_a_bad_value_is_told_with_key_line_value_and_what_would_do(
+def test_a_bad_value_is_reported_with_key_line_value_and_what_would_do(
     old: str, new: str, told: str
 ) -> None:
     assert told in refused(old, new)
@@ -97,7 +97,7 @@ def test_labels_are_wanted_only_where_there_are_some() -> None:
         fleet({"job.dataset": "movielens", "job.learner": "personalized_pagerank"})
 
 
-def test_a_value_that_was_set_is_told_as_such() -> None:
+def test_a_value_that_was_set_is_reported_as_such() -> None:
     with pytest.raises(BadInput, match=r"^the value set for devices\.1\.count: .* is 0; it takes"):
         fleet({"devices.1.count": 0})
     with pytest.raises(BadInput, match="'3' is not a number from 1 to 2"):
@@ -115,7 +115,7 @@ def test_the_fraction_to_forget_stays_an_exact_decimal() -> None:
     assert read_fleet(parsed).job.forget_fraction == "0.020"
 
 
-def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_no_text_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be read: No such file"):
         read_fleet(Document.read(tmp_path / "none.toml"))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")

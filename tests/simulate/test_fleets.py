@@ -154,7 +154,7 @@ def test_what_is_under_way_when_everybody_leaves_is_counted_in_the_end(tmp_path:
     assert outcome.exact
 
 
-def test_progress_is_told_at_every_round() -> None:
+def test_progress_is_reported_at_every_round() -> None:
     told: list[Progress] = []
     run_fleet(fleet(), progress=told.append)
     assert {one.rounds for one in told} >= set(range(1, 9))
@@ -167,7 +167,7 @@ def test_quality_is_asked_for_as_often_as_the_job_says() -> None:
     assert asked == [3, 6]
 
 
-def test_examples_without_owners_can_not_be_dealt_out_by_owner() -> None:
+def test_examples_without_owners_cannot_be_dealt_out_by_owner() -> None:
     with pytest.raises(BadInput, match="digits has no owners"):
         run_fleet(fleet(sections={"data": {"partition": "by_owner"}}))
     with pytest.raises(BadInput, match="too few for a training and a test set"):

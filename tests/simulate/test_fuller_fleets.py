@@ -72,7 +72,7 @@ def test_a_price_and_energy_by_the_example_wake_fewer_than_could_be() -> None:
 
 
 @pytest.mark.parametrize("selector", ["uniform", "fair_ucb", "thompson", "discounted", "oort"])
-def test_ticks_waits_and_prices_go_on_where_they_were(tmp_path: Path, selector: str) -> None:
+def test_ticks_waits_and_prices_continue_where_they_were(tmp_path: Path, selector: str) -> None:
     keys = {
         "job.rounds": 12, "job.selector": selector, "job.round_every_s": 45,
         "job.min_waiting": 3, "job.max_wait_s": 400, "arrival.spread": 1.0,
@@ -91,7 +91,7 @@ def test_ticks_waits_and_prices_go_on_where_they_were(tmp_path: Path, selector: 
     assert same(finished(run), whole)
 
 
-def test_promises_that_can_not_be_kept_are_in_the_outcome_and_on_the_terminal(
+def test_promises_that_cannot_be_kept_are_in_the_outcome_and_on_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "fleet.toml"

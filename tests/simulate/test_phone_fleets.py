@@ -52,7 +52,7 @@ def test_a_phone_may_be_a_file_beside_the_fleet(tmp_path: Path) -> None:
         ("min_battery = 2", "line 5: devices.1.min_battery is 2; it takes a number from 0"),
     ],
 )  # fmt: skip
-def test_a_phone_that_is_not_known_is_told_with_key_and_line(lines: str, told: str) -> None:
+def test_a_phone_that_is_not_known_is_reported_with_key_and_line(lines: str, told: str) -> None:
     text = f'[job]\ndataset = "digits"\n[[devices]]\ncount = 1\n{lines}\n'
     with pytest.raises(BadInput) as refused:
         read_fleet(Document.parse(text, "fleet.toml"))
@@ -66,7 +66,7 @@ def test_phones_are_simulated_exactly_and_the_same_for_a_seed(learner: str) -> N
     assert first == second
 
 
-def test_energy_is_told_by_cause_and_adds_up() -> None:
+def test_energy_is_reported_by_cause_and_adds_up() -> None:
     outcome = run_fleet(phone_fleet({"job.learner": "tikhonov_classifier"}))
     energy = outcome.energy
     assert energy.source == "modelled"

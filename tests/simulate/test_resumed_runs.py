@@ -57,7 +57,7 @@ def test_interrupted_again_and_again_it_ends_the_same(tmp_path: Path, selector: 
     assert same(finished(run), whole)
 
 
-def test_phones_go_on_with_what_they_spent_and_have_left(tmp_path: Path) -> None:
+def test_phones_continue_with_what_they_spent_and_have_left(tmp_path: Path) -> None:
     made = phone_fleet({"job.rounds": 6, "faults.straggler_share": 0.3})
     whole = run_fleet(made)
     assert whole.energy.whole_j > 0
@@ -67,14 +67,14 @@ def test_phones_go_on_with_what_they_spent_and_have_left(tmp_path: Path) -> None
     assert same(finished(start_run(made, RunState.read(tmp_path / "state"))), whole)
 
 
-def test_another_job_or_other_data_can_not_go_on(tmp_path: Path) -> None:
+def test_another_job_or_other_data_cannot_continue(tmp_path: Path) -> None:
     run = stopped_after(start_run(fleet()), 20)
     for other in (fleet({"job.forget_fraction": "0.5"}), fleet({"data.rows": 50})):
         with pytest.raises(BadInput, match="changed since the run was interrupted"):
             start_run(other, run.state())
 
 
-def test_a_run_goes_on_from_the_model_it_began_with_or_not_at_all() -> None:
+def test_a_run_continues_from_the_model_it_began_with_or_not_at_all() -> None:
     split = start_run(fleet()).split
     model = split.make()
     first = model.statistics
@@ -105,7 +105,7 @@ def test_a_damaged_state_is_found_out(tmp_path: Path, place: int) -> None:
         RunState.read(tmp_path / "nothing")
 
 
-def test_a_state_that_can_not_be_written_leaves_the_old_one(
+def test_a_state_that_cannot_be_written_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "state"

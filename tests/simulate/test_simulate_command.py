@@ -46,7 +46,7 @@ def test_a_person_reads_a_table_and_a_verdict(
     assert "±" not in told
 
 
-def test_several_seeds_are_told_with_intervals(
+def test_several_seeds_are_reported_with_intervals(
     file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(file, "--seeds", "2", "--vary", "job.scheme=deal,newfl") == 0
@@ -89,13 +89,13 @@ def test_a_value_without_a_key_is_refused(file: str, option: str, word: str) -> 
         run(file, f"{option}={word}")
 
 
-def test_bad_input_is_told(file: str) -> None:
+def test_bad_input_is_reported(file: str) -> None:
     for words in (["none.toml"], [file, "--set", "job.ronds=3"], [file, "--seeds", "0"]):
         with pytest.raises(BadInput):
             run(*words)
 
 
-def test_a_difference_is_told_with_exit_code_1(
+def test_a_difference_is_reported_with_exit_code_1(
     file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Outcome, "exact", property(lambda self: False))

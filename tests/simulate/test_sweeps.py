@@ -55,7 +55,7 @@ def test_every_combination_runs_with_every_seed() -> None:
     assert estimate.mean == sum(one.learned for one in settings[3].outcomes) / 2
 
 
-def test_a_bad_value_is_told_before_anything_runs() -> None:
+def test_a_bad_value_is_reported_before_anything_runs() -> None:
     told: list[SweepProgress] = []
     with pytest.raises(BadInput, match=r"value set for job\.scheme"):
         sweep(document(), 1, {"job.scheme": ["deal", "dael"]}, told.append)

@@ -201,7 +201,7 @@ def test_later_changes_do_not_reach_a_snapshot(storage: Storage) -> None:
     assert state.snapshot() == delta + delta
 
 
-def test_the_whole_array_after_a_change_is_foretold_without_making_it() -> None:
+def test_the_whole_array_after_a_change_is_computed_ahead_without_making_it() -> None:
     state = State(SCHEMA, in_memory)
     state.commit(state.propose(made(SCHEMA, {"few": {1: 5}, "wide": {0: 2**90, 2: -1}})))
     proposals = state.propose(made(SCHEMA, {"few": {1: -5, 4: 2}, "wide": {0: 1, 1: -(2**94)}}))

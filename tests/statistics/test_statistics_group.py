@@ -92,7 +92,7 @@ def test_statistics_give_their_arrays_by_name() -> None:
     assert [statistics[name].values.wide for name in statistics] == [False, False, True]
 
 
-def test_repr_tells_the_learner_and_what_is_held() -> None:
+def test_repr_names_the_learner_and_what_is_held() -> None:
     statistics = made(SCHEMA, {"few": {1: 2}, "many": {0: 1, 19_999: -1}})
     assert repr(statistics) == "<Statistics of counter, non-zeros in few: 1, many: 2, wide: 0>"
 

@@ -162,7 +162,7 @@ def test_a_damaged_journal_is_refused(tmp_path: Path, damage: str) -> None:
         Journal(path)
 
 
-def test_a_journal_that_can_not_be_made_is_an_error(tmp_path: Path) -> None:
+def test_a_journal_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadBytes, match="cannot be used"):
         Journal(tmp_path / "no such directory" / "j.db")
 

@@ -54,7 +54,7 @@ class Counter:
         return total
 
 
-def test_what_was_never_handed_over_is_made_anew() -> None:
+def test_what_was_never_handed_over_is_made_again() -> None:
     counter = Counter()
     counter.outbox.post(examples(3).to_bytes(), 5.0)
     counter.outbox.post(examples(2).to_bytes(), 6.0)

@@ -36,7 +36,7 @@ def rows(count: int, first: int = 0) -> list[tuple[str, bytes]]:
     return [(f"owner {first + n}", row(0.0, 0.5, 1.0)) for n in range(count)]
 
 
-def test_learning_and_forgetting_are_told_apart_with_the_bytes_they_took() -> None:
+def test_learning_and_forgetting_are_distinguished_with_the_bytes_they_took() -> None:
     meter = Noting()
     one = welcomed(meter=meter, forget_fraction="0.5")
     one.ingest(rows(10))
@@ -155,7 +155,7 @@ def test_time_is_measured_and_energy_where_it_can_be() -> None:
 
 
 @pytest.mark.parametrize("power", [None, Counter(0.0), Counter(1.0, "start"), Counter(1.0, "read")])
-def test_where_no_meter_can_tell_the_model_does_and_is_called_so(power: Any) -> None:
+def test_where_no_meter_answers_the_model_does_and_is_called_so(power: Any) -> None:
     meter = MeasuredMeter(power, model(), ticking())
     meter.start()
     cost = meter.cost(Training(learned_operations=10**6))

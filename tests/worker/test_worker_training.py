@@ -144,7 +144,7 @@ def test_scratch_and_change_give_the_same_delta_for_different_work() -> None:
     assert len({update.operations for update in incremental}) == 1, "O(new), never O(all)"
 
 
-def test_what_can_not_be_learned_is_put_aside_with_its_reason_and_the_round_goes_on() -> None:
+def test_what_cannot_be_learned_is_put_aside_with_its_reason_and_the_round_continues() -> None:
     journal = Journal()
     one = welcomed(journal=journal)
     bad = [("eve", row(9.0, 0.0, 0.0)), ("eve", row(0.0, 0.0, 0.0, target="unheard of"))]
@@ -225,7 +225,7 @@ def test_in_a_new_incarnation_a_worker_says_everything_again_without_the_erased(
     assert journal.count(State.LEARNED) == 3
 
 
-def test_a_restarted_worker_goes_on_where_it_was() -> None:
+def test_a_restarted_worker_continues_where_it_was() -> None:
     journal = Journal()
     first = welcomed(journal=journal, forget_fraction="0.3")
     first.ingest(some_rows(4))

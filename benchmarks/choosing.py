@@ -88,7 +88,7 @@ def choices(report: Report, size: int, per_round: int, repeats: int) -> None:
     flat = np.random.default_rng(2).random(read // 8)
 
     sum_ms, choice_ms = best_ms(
-        [flat.sum, lambda: arms.choose(FIRST, awake, weight, per_round)], repeats
+        [flat.sum, lambda: arms.choose(FIRST, awake[None, :], weight, per_round)], repeats
     )
     report.rows.append(
         {
@@ -147,7 +147,7 @@ class Lazy:
     def play(self, number: int) -> None:
         first, second = round_keys(3, number)
         compiled_draw()(np.uint64(first), np.uint64(second), self._limits, self._awake)
-        places = self.arms.choose(number, self._awake, self._weight, PER_ROUND)
+        places = self.arms.choose(number, self._awake[None, :], self._weight, PER_ROUND)
         self.arms.pick(number, places)
         lots = uniforms(round_keys(3, number, 1), places.astype(np.uint64))
         self.arms.learn(places, (lots < self._means[places]).astype(np.float64))

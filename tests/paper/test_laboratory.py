@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from dealfl.errors import BadInput
 from dealfl.server.selection import Candidate, FairUpperConfidence
-from dealfl.server.selection.bandit import COLUMNS, Saved, pack
 from dealfl.settings import Document
 from dealfl_paper.laboratory import (
     Course,
@@ -26,7 +25,8 @@ from dealfl_paper.laboratory import (
     run_laboratory,
 )
 from dealfl_paper.laboratory.environment import Environment, awake_phases, reward_phases
-from dealfl_paper.laboratory.setting import Batteries, DayNight, Markov
+from dealfl_paper.laboratory.experiment import _Game
+from dealfl_paper.laboratory.setting import Batteries, Waking
 
 SEEDS = 16
 REFERENCE_SEEDS = 48
@@ -117,30 +117,33 @@ def test_discounted_estimates_beat_lasting_ones_by_far_when_batteries_drain() ->
     assert max(one.shortfall.max() for one in result.courses) < 0.005
 
 
-def test_the_players_are_the_selectors() -> None:
-    """A seed of the laboratory and a selector in the same world choose the same workers."""
-    one = setting("six", UCB[10.0], rounds=80)
-    result = run_laboratory(one, seeds=1)
-    selector = FairUpperConfidence(
-        eta=10.0,
-        weight_cap=1.0,
-        fairness={str(place): share for place, share in enumerate(one.fairness.tolist())},
-    )
-    everybody = [Candidate(str(place)) for place in range(6)]
-    names = [one.name for one in everybody]
-    new = {
-        name: np.full(6, {"mean": 1, "allowed": 1, "since": 1}.get(name, 0), kind)
-        for name, (kind, _) in COLUMNS.items()
-    }
-    selector.restore(pack(Saved(0, 0, 0, names, new), {0}))
-    world, picks = Environment(one, 1), np.zeros(6)
-    for number in range(1, 81):
-        awake, rewards = world.awake(number)[0], world.rewards(number)[0]
-        chosen = selector.select(number, [everybody[i] for i in np.flatnonzero(awake)], 3)
-        for name in chosen:
-            selector.record_reward(number, name, float(rewards[int(name)]))
-            picks[int(name)] += 1
-    assert (picks / 80).tolist() == result.courses[0].fractions[0].tolist()
+@pytest.mark.parametrize("raised", [0.0, 0.3])
+def test_a_seed_of_the_laboratory_chooses_as_a_server_would(raised: float) -> None:
+    """Guarantees that are raised too far are reduced in round 100, in each game by itself."""
+    one = setting("six", UCB[10.0], rounds=250)
+    guaranteed = (one.fairness + raised).tolist()
+    picks = np.zeros((3, 6))
+    for seed in range(3):
+        selector = FairUpperConfidence(
+            eta=10.0,
+            weight_cap=1.0,
+            fairness={str(place): share for place, share in enumerate(guaranteed)},
+        )
+        everybody = [Candidate(str(place)) for place in range(6)]
+        selector.meet([candidate.name for candidate in everybody], 1)
+        world = Environment(one, 3)
+        for number in range(1, 251):
+            awake, rewards = world.awake(number)[seed], world.rewards(number)[seed]
+            chosen = selector.select(number, [everybody[i] for i in np.flatnonzero(awake)], 3)
+            for name in chosen:
+                selector.record_reward(number, name, float(rewards[int(name)]))
+                picks[seed, int(name)] += 1
+    game = _Game(replace(one, fairness=one.fairness + raised), UCB[10.0], 3)
+    world = Environment(one, 3)
+    for number in range(1, 251):
+        game.play(number, world.awake(number), world.rewards(number), world.means(number))
+    game.report(250, 0.0)
+    assert (picks / 250).tolist() == game.course().fractions.tolist()
 
 
 def test_utility_alone_gains_more_than_chance_and_keeps_no_promise() -> None:
@@ -167,13 +170,14 @@ def test_all_policies_see_the_same_world_and_more_seeds_change_nothing() -> None
 
 def test_workers_wake_as_often_as_they_should_in_every_model() -> None:
     one = setting("six", rounds=1)
-    for model in (Markov(persistence=0.9), DayNight(period=40, swing=0.25)):
+    for model in (Waking(), Waking(persistence=0.9), Waking(swing=0.25, period=40)):
         world = Environment(replace(one, availability=model), 200)
         awake = np.array([world.awake(number) for number in range(1, 401)])
         assert awake.mean(axis=(0, 1)) == pytest.approx(one.awake, abs=0.015)
         again = (awake[1:] == awake[:-1]).mean()
-        if isinstance(model, Markov):
-            assert again > 0.9, "who is awake stays so"
+        changes = 2 * (one.awake * (1 - one.awake)).mean() * (1 - model.persistence)
+        if not model.swing:
+            assert again == pytest.approx(1 - changes, abs=0.01)
         else:
             by_day, by_night = awake[:20].mean(), awake[20:40].mean()
             assert by_day / by_night == pytest.approx(1.25 / 0.75, rel=0.05)
@@ -207,7 +211,7 @@ def test_an_optimum_of_many_workers_is_estimated_and_says_so() -> None:
         ("workers.awake", [0.5, 0.5], "workers.awake has 2 values for 3 workers; give 1 or 3"),
         ("workers.reward", 2, "it takes a number from 0 to 1, or a list of such"),
         ("policies.1.eta", 0, "it takes a number > 0, or inf"),
-        ("availability.model", "sometimes", '"day_night", "independent", "markov"'),
+        ("availability.persistence", 1, "it takes a number from 0 to 0.999"),
         ("workers.fairness", 0.9, "have guarantees of 2.700 selections per round and can get"),
     ],
 )

@@ -30,7 +30,7 @@ def arms_of(
 
 
 def chosen(arms: Arms, eligible: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
-    return [int(index) for index in arms.choose(100, eligible, weight, count)]
+    return [int(index) for index in arms.choose(100, eligible[None, :], weight, count)]
 
 
 def by_sorting(arms: Arms, eligible: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
@@ -67,7 +67,7 @@ def test_a_choice_over_many_blocks_and_ascending_scores_is_that_of_a_partition(l
         arms.deficit = deficit
         for count in (1, 1000):
             scores = np.where(eligible, arms.scores(100, weight), -1.0)
-            assert chosen(arms, eligible, weight, count) == best_of(scores, count).tolist()
+            assert chosen(arms, eligible, weight, count) == best_of(scores[None, :], count).tolist()
 
 
 @pytest.mark.parametrize("discount", [1.0, 0.999])
@@ -171,7 +171,7 @@ def test_the_first_round_has_no_bonus_for_exploration_and_no_place_goes_to_nobod
     arms.learn(np.array([0]), np.array([0.25]))
     arms.since[:] = 1
     assert arms.scores(1, np.ones(2)).tolist() == [0.25, 1.0]
-    assert arms.choose(1, np.ones(2, dtype=bool), np.ones(2), 0).tolist() == []
+    assert arms.choose(1, np.ones((1, 2), dtype=bool), np.ones(2), 0).tolist() == []
 
 
 def test_a_spread_grows_until_it_is_beyond_any_reward() -> None:

@@ -6,6 +6,7 @@ from dealfl.simulate.fleet_run import FleetRun, RunState, finish, run_fleet, sta
 from dealfl.simulate.key_reference import describe_keys
 from dealfl.simulate.outcome import FleetEnergy, Outcome, Participant, Progress, Round, Savings
 from dealfl.simulate.processes import Processes, require_processes
+from dealfl.simulate.schedules import Availability, Independent, Markov
 from dealfl.simulate.simulation import Network, Returns, Simulation
 from dealfl.simulate.split import Split, split_examples
 from dealfl.simulate.sweeps import Estimate, Setting, SweepProgress, sweep
@@ -13,10 +14,13 @@ from dealfl.simulate.sweeps import Estimate, Setting, SweepProgress, sweep
 __all__ = [
     "METRICS",
     "SECTIONS",
+    "Availability",
     "Estimate",
     "FleetEnergy",
     "FleetRun",
     "FleetSpec",
+    "Independent",
+    "Markov",
     "Network",
     "Outcome",
     "Participant",

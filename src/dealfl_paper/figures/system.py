@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dealfl.api import Fleet
 from dealfl.pages import Plot
 from dealfl.simulate import run_fleet
+from dealfl.worker import COMPARED, find_scheme
 from dealfl_paper.drawing import axis, bars, scheme_label
 from dealfl_paper.figure import (
     Claim,
@@ -36,13 +37,11 @@ _TASKS: dict[str, dict[str, object]] = {  # keys in which a job differs from the
         "data.test_share": 0.4,
     },
 }
-_SYSTEMS = ("deal", "original", "newfl", "incremental")
+_CHOICES = {"everyone": "with everyone", "uniform": "with a uniform choice"}
 _LABELS = {
-    "deal": "DEAL",
-    "original": "Original with everyone",
-    "newfl": "NewFL with everyone",
-    "incremental": "incremental with a uniform choice",
-}
+    scheme: f"{scheme_label(scheme)} {_CHOICES[find_scheme(scheme).selector]}"
+    for scheme in COMPARED
+} | {"deal": scheme_label("deal")}
 
 
 def _settings(quick: bool) -> list[Setting]:
@@ -56,7 +55,7 @@ def _settings(quick: bool) -> list[Setting]:
 def _run(setting: Setting) -> list[Row]:
     keys = {**_TASKS[setting["task"]], "job.seed": setting["seed"]}
     fleet = Fleet.from_job(settings=keys).simulated
-    outcomes = {system: run_fleet(fleet.as_system(system)) for system in _SYSTEMS}
+    outcomes = {system: run_fleet(fleet.as_system(system)) for system in COMPARED}
     deal = outcomes["deal"]
     return [
         {
@@ -87,15 +86,15 @@ def _plot_task(rows: Sequence[Row], task: str) -> list[Plot]:
     own = select(rows, task=task)
     parts = []
     for shade, (key, label) in enumerate((("radio_j", "radio"), ("compute_j", "computing")), 4):
-        found = [estimate(select(own, system=system), key) for system in _SYSTEMS]
+        found = [estimate(select(own, system=system), key) for system in COMPARED]
         heights, widths = [one.mean for one in found], [one.half_width for one in found]
-        parts.append(bars([_LABELS[one] for one in _SYSTEMS], heights, label, shade, widths))
+        parts.append(bars([_LABELS[one] for one in COMPARED], heights, label, shade, widths))
     saved = select(own, system="original")
     levers = list(saved[0]["levers_j"])
     heights = [sum(row["levers_j"][lever] for row in saved) / len(saved) for lever in levers]
     qualities = "; ".join(
         f"{_LABELS[system]} {estimate(select(own, system=system), 'quality').mean:.3f}"
-        for system in _SYSTEMS
+        for system in COMPARED
     )
     return [
         Plot(
@@ -128,7 +127,7 @@ def _claim(rows: Sequence[Row], task: str) -> Claim:
             100 * (1 - deal[row["seed"]]["energy_j"] / row["energy_j"])
             for row in select(own, system=system)
         ]
-        for system in _SYSTEMS[1:]
+        for system in COMPARED[1:]
     }
     lost = [row["quality"] - deal[row["seed"]]["quality"] for row in select(own, system="original")]
     loss, mean = sum(lost) / len(lost), sum(saved["original"]) / len(lost)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,20 +15,22 @@ from scipy import optimize, sparse
 from dealfl.errors import BadInput
 from dealfl.exact import round_keys, uniforms
 from dealfl.server.selection import find_excess
-from dealfl_paper.laboratory.setting import Batteries, DayNight, Laboratory, Markov
+from dealfl.simulate import Availability, Independent, Markov
+from dealfl_paper.laboratory.setting import Batteries, Laboratory
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]
 
-_AWAKE, _REWARD, _RENEW, _SAMPLING = 1, 2, 3, 4
+_REWARD, _SAMPLING = 2, 4
+_AHEAD = 1_000  # rounds
 _ALL_SETS_UP_TO = 10  # workers
 _SAMPLED_SETS = 2_000
 
 
 def awake_phases(setting: Laboratory) -> Floats:
     """Return the probabilities of being awake, a row for each phase of equal length."""
-    if isinstance(setting.availability, DayNight):
-        swing = setting.availability.swing
+    swing = setting.availability.swing
+    if swing:
         day, night = setting.awake * (1 + swing), setting.awake * (1 - swing)
         return np.minimum(np.stack([day, night]), 1.0)
     return setting.awake[None, :]
@@ -45,15 +50,24 @@ class Environment:
     """The rounds of a setting for several seeds at once, as matrices of seed and worker.
 
     A random number depends only on the setting's seed, the round, the place of the seed and the
-    worker, so that more seeds or other policies do not change it.
+    worker, so that more seeds or other policies do not change it. Workers wake by the models of
+    fleets, where a round is a second.
     """
 
     def __init__(self, setting: Laboratory, seeds: int) -> None:
         self._setting = setting
         self._shape = (seeds, setting.workers)
         self._places = np.arange(seeds * setting.workers, dtype=np.uint64)
-        self._awake_phases, self._reward_phases = awake_phases(setting), reward_phases(setting)
-        self._before: Masks | None = None
+        self._reward_phases = reward_phases(setting)
+        self._schedules = [
+            [
+                _Schedule(_model(setting, chance), f"{setting.plan.seed}/{phase}/{seed}/{worker}")
+                for seed in range(seeds)
+                for worker, chance in enumerate(chances.tolist())
+            ]
+            for phase, chances in enumerate(awake_phases(setting))
+        ]
+        self._ahead: list[Masks] = []
 
     def phase(self, round_number: int) -> int:
         """Return the row of the mean rewards in a round."""
@@ -69,14 +83,15 @@ class Environment:
 
     def awake(self, round_number: int) -> Masks:
         """Return who is awake; must be called once per round, in order."""
-        model, phase = self._setting.availability, 0
-        if isinstance(model, DayNight):
-            phase = 2 * ((round_number - 1) % model.period) // model.period
-        awake: Masks = self._uniforms(round_number, _AWAKE) < self._awake_phases[phase]
-        if isinstance(model, Markov) and self._before is not None:
-            stays = self._uniforms(round_number, _RENEW) < model.persistence
-            awake = np.where(stays, self._before, awake)
-        self._before = awake
+        offset = (round_number - 1) % _AHEAD
+        if offset == 0:
+            self._ahead = [
+                np.array([one.awake(round_number, _AHEAD) for one in schedules]).T.copy()
+                for schedules in self._schedules
+            ]
+        period = self._setting.availability.period
+        phase = len(self._ahead) * ((round_number - 1) % period) // period
+        awake: Masks = self._ahead[phase][offset].reshape(self._shape)
         return awake
 
     def rewards(self, round_number: int) -> Floats:
@@ -87,6 +102,36 @@ class Environment:
     def _uniforms(self, round_number: int, purpose: int) -> Floats:
         keys = round_keys(self._setting.plan.seed, round_number, purpose)
         return uniforms(keys, self._places).reshape(self._shape)
+
+
+def _model(setting: Laboratory, chance: float) -> Availability:
+    """Return the model of a worker that is awake with a probability, seen once a round."""
+    persistence = setting.availability.persistence
+    if not persistence or chance == 1:
+        return Independent(chance, slot_s=1.0)
+    cycle_s = -1 / (chance * (1 - chance) * math.log(persistence))
+    return Markov(up_s=chance * cycle_s, down_s=(1 - chance) * cycle_s)
+
+
+class _Schedule:
+    """The rounds in which a worker is awake, part after part."""
+
+    def __init__(self, model: Availability, seed: str) -> None:
+        self._intervals: Iterator[tuple[float, float]] = model.awake(0, random.Random(seed))  # noqa: S311
+        self._interval = next(self._intervals)
+
+    def awake(self, first: int, rounds: int) -> Masks:
+        """Return whether the worker is awake in the middle of each of some rounds."""
+        awake = np.zeros(rounds, np.bool_)
+        while True:
+            from_s, to_s = self._interval
+            start, stop = math.ceil(from_s + 0.5) - first, math.ceil(to_s + 0.5) - first
+            if start >= rounds:
+                return awake
+            awake[max(start, 0) : max(stop, 0)] = True
+            if stop >= rounds:
+                return awake
+            self._interval = next(self._intervals)
 
 
 # -- the optimum --------------------------------------------------------------------------------

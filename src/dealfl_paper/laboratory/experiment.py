@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.exact import round_keys, uniforms
-from dealfl.server.selection import Arms, Utilities, draw_rewards
+from dealfl.server.selection import SELECTORS, Bandit, Player, best_of
+from dealfl.settings import keys_of
 from dealfl.simulate import Estimate
 from dealfl_paper.laboratory.environment import (
     Environment,
@@ -21,86 +22,37 @@ from dealfl_paper.laboratory.environment import (
 )
 from dealfl_paper.laboratory.setting import Laboratory, Policy, Steady
 
+Indices = NDArray[np.int64]
+
 _POINTS = 60
-_CHOICE = 5
 
 
-# -- the policies for many seeds at once, on the arrays and formulas of the selectors -----------
-
-
-class _Queued:
-    """A policy with fairness queues; the arms of all seeds are stored one after another."""
-
-    def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:
-        aged = policy.kind == "discounted"
-        self._arms = Arms(
-            np.tile(setting.fairness, seeds),
-            eta=policy.eta,
-            discount=policy.discount if aged else 1.0,
-            exploration=policy.exploration if aged else 1.0,
-        )
-        self._weight = np.tile(setting.weight, seeds)
-        self._shape = (seeds, setting.workers)
-        self._seed = setting.plan.seed
-
-    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
-        return self._arms.scores(round_number, self._weight).reshape(self._shape)
-
-    def learn(self, round_number: int, chosen: Masks, rewards: Floats) -> None:
-        places = np.flatnonzero(chosen)
-        self._arms.pick(round_number, places)
-        self._arms.learn(places, rewards.ravel()[places])
-
-
-class _Sampled(_Queued):
-    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
-        sample = draw_rewards(self._seed, round_number, self._arms.mean, self._arms.count)
-        return self._arms.sampled_scores(round_number, self._weight, sample).reshape(self._shape)
-
-
-class _Known(_Queued):
+class _Known(Bandit):
     """A policy that knows the mean rewards; its regret is the cost of fairness alone."""
 
-    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
-        everywhere = np.tile(means, self._shape[0])
-        scores = self._arms.sampled_scores(round_number, self._weight, everywhere)
-        return scores.reshape(self._shape)
+    means: Floats
+
+    def _choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Indices:
+        everywhere = np.tile(self.means, len(eligible))
+        scores = self.arms.sampled_scores(round_number, weight, everywhere)
+        return best_of(np.where(eligible, scores.reshape(eligible.shape), -1.0), count)
 
 
-class _Useful(_Queued):
-    """A policy that chooses by utility: chosen workers score 1, all others −1."""
-
-    def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:
-        super().__init__(setting, policy, seeds)
-        self._count = setting.plan.per_round
-
-    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
-        workers = self._shape[1]
-        utilities = Utilities.of(self._arms, self._seed, round_number, self._weight, workers)
-        return np.where(utilities.choose(awake, self._count), 1.0, -1.0)
-
-
-class _Uniform:
-    def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:  # noqa: ARG002
-        self._places = np.arange(seeds * setting.workers, dtype=np.uint64)
-        self._shape, self._seed = (seeds, setting.workers), setting.plan.seed
-
-    def scores(self, round_number: int, means: Floats, awake: Masks) -> Floats:  # noqa: ARG002
-        keys = round_keys(self._seed, round_number, _CHOICE)
-        return uniforms(keys, self._places).reshape(self._shape)
-
-    def learn(self, round_number: int, chosen: Masks, rewards: Floats) -> None:
-        """Learn nothing."""
-
-
-_PLAYERS: dict[str, type[_Queued] | type[_Uniform]] = {
-    "fair_ucb": _Queued,
-    "discounted": _Queued,
-    "thompson": _Sampled,
-    "known": _Known,
-    "oort": _Useful,
-    "uniform": _Uniform,
-}
+def _make_player(setting: Laboratory, policy: Policy, names: Sequence[str]) -> Player:
+    """Return the selector of a policy, with the workers of all seeds."""
+    made: Callable[..., object] = _Known if policy.kind == "known" else SELECTORS[policy.kind]
+    settings = {
+        "seed": setting.plan.seed,
+        "eta": policy.eta,
+        "discount": policy.discount,
+        "exploration": policy.exploration,
+        "weight_cap": 1.0,
+        "fairness": dict(zip(names, cycle(setting.fairness.tolist()), strict=False)),
+    }
+    player = made(**{key: value for key, value in settings.items() if key in keys_of(made)})
+    assert isinstance(player, Player)
+    player.meet(names, round_number=1)
+    return player
 
 
 # -- results ------------------------------------------------------------------------------------
@@ -192,17 +144,23 @@ class _Game:
     """One policy with all seeds, and its results."""
 
     def __init__(self, setting: Laboratory, policy: Policy, seeds: int) -> None:
-        self._setting, self._policy = setting, policy
-        self._player = _PLAYERS[policy.kind](setting, policy, seeds)
+        self._setting = setting
+        self._policy = policy
+        names = [f"{seed}/{worker}" for seed in range(seeds) for worker in range(setting.workers)]
+        self._player = _make_player(setting, policy, names)
+        self._weight = np.tile(setting.weight, seeds)
         self._gained = np.zeros(seeds)
         self._picks = np.zeros((seeds, setting.workers), np.int64)
         self._curve: list[Floats] = []
 
     def play(self, number: int, awake: Masks, rewards: Floats, means: Floats) -> None:
         """Play one round."""
-        scores = np.where(awake, self._player.scores(number, means, awake), -1.0)
-        chosen = _best_of_rows(scores, self._setting.plan.per_round)
-        self._player.learn(number, chosen, rewards)
+        if isinstance(self._player, _Known):
+            self._player.means = means
+        indices = self._player.play(number, awake, self._weight, self._setting.plan.per_round)
+        self._player.record_rewards(indices, rewards.ravel()[indices])
+        chosen = np.zeros(awake.shape, np.bool_)
+        chosen.ravel()[indices] = True
         self._gained += chosen @ (self._setting.weight * means)
         self._picks += chosen
 
@@ -215,12 +173,3 @@ class _Game:
         fractions = self._picks / self._setting.plan.rounds
         shortfall = np.maximum(self._setting.fairness - fractions, 0.0).max(axis=1)
         return Course(self._policy, np.stack(self._curve, axis=1), fractions, shortfall)
-
-
-def _best_of_rows(scores: Floats, count: int) -> Masks:
-    """Return the best `count` of each row, the first of equal ones; never negative ones."""
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
-    chosen = np.zeros(scores.shape, np.bool_)
-    np.put_along_axis(chosen, order, True, axis=1)
-    chosen &= scores >= 0
-    return chosen

@@ -53,25 +53,24 @@ class Workers(Struct, frozen=True):
     count: Annotated[Count, Meta(description="number of workers, if no other key is a list")] = 1
 
 
-class Independent(Struct, frozen=True, tag_field="model", tag="independent"):
-    """Every worker is awake in a round with its own probability, independently."""
+class Waking(Struct, frozen=True):
+    """The section `availability`: how the rounds in which workers are awake depend on each other.
 
-
-class Markov(Struct, frozen=True, tag_field="model", tag="markov"):
-    """A worker tends to stay awake or asleep: only some rounds draw its state again."""
+    By default every worker is awake with its own probability, independently.
+    """
 
     persistence: Annotated[
-        float, Meta(ge=0, le=0.999, description="share of rounds that do not draw again")
-    ] = 0.9
-
-
-class DayNight(Struct, frozen=True, tag_field="model", tag="day_night"):
-    """All workers are awake more often in one half of a period than in the other."""
-
-    period: Annotated[Period, Meta(description="rounds of a day and a night")] = 200
+        float,
+        Meta(ge=0, le=0.999, description="correlation of being awake in a round and in the next"),
+    ] = 0.0
     swing: Annotated[
-        Share, Meta(description="relative change of the probability by day and night")
-    ] = 0.25
+        Share,
+        Meta(
+            description="relative change of the probability: higher in the first half of a period, "
+            "lower in the second"
+        ),
+    ] = 0.0
+    period: Annotated[Period, Meta(description="rounds of a day and a night")] = 200
 
 
 class Steady(Struct, frozen=True, tag_field="model", tag="none"):
@@ -122,7 +121,7 @@ class Laboratory(Struct, frozen=True, eq=False):
     fairness: Floats
     weight: Floats
     policies: tuple[Policy, ...]
-    availability: Independent | Markov | DayNight = Independent()
+    availability: Waking = Waking()
     drift: Steady | Batteries = Steady()
 
     @property
@@ -131,16 +130,11 @@ class Laboratory(Struct, frozen=True, eq=False):
         return len(self.reward)
 
 
-_AVAILABILITIES: tuple[type[Independent | Markov | DayNight], ...] = (
-    Independent,
-    Markov,
-    DayNight,
-)
 _DRIFTS: tuple[type[Steady | Batteries], ...] = (Steady, Batteries)
 SECTIONS: dict[str, Sequence[type[Struct]]] = {
     "setting": (Plan,),
     "workers": (Workers,),
-    "availability": _AVAILABILITIES,
+    "availability": (Waking,),
     "drift": _DRIFTS,
     "policies": (Policy,),
 }
@@ -176,7 +170,7 @@ def read_laboratory(document: Document) -> Laboratory:
     return Laboratory(
         plan=plan,
         policies=_policies(document),
-        availability=read_variant(document, _AVAILABILITIES, "availability"),
+        availability=read_section(document, Waking, "availability"),
         drift=read_variant(document, _DRIFTS, "drift"),
         **columns,
     )

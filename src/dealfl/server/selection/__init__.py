@@ -5,8 +5,9 @@ from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
 from dealfl.plugins import Registry
-from dealfl.server.selection.arms import Arms
-from dealfl.server.selection.base import Candidate, OverPromise, Promising, Selector
+from dealfl.server.selection.arms import Arms, best_of
+from dealfl.server.selection.bandit import Bandit
+from dealfl.server.selection.base import Candidate, OverPromise, Player, Promising, Selector
 from dealfl.server.selection.feasibility import find_excess
 from dealfl.server.selection.policies import (
     Discounted,
@@ -15,7 +16,6 @@ from dealfl.server.selection.policies import (
     OortLike,
     ThompsonSampling,
     Uniform,
-    Utilities,
     draw_rewards,
 )
 from dealfl.settings import keys_of, nearest
@@ -23,17 +23,19 @@ from dealfl.settings import keys_of, nearest
 __all__ = [
     "SELECTORS",
     "Arms",
+    "Bandit",
     "Candidate",
     "Discounted",
     "Everyone",
     "FairUpperConfidence",
     "OortLike",
     "OverPromise",
+    "Player",
     "Promising",
     "Selector",
     "ThompsonSampling",
     "Uniform",
-    "Utilities",
+    "best_of",
     "draw_rewards",
     "find_excess",
     "make_selector",

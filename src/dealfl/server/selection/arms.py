@@ -37,10 +37,10 @@ class Arms:
     Examples
     --------
     >>> arms = Arms(np.array([0.0, 0.5]), eta=1.0)
-    >>> arms.choose(1, np.array([True, True]), np.ones(2), 1).tolist()
+    >>> arms.choose(1, np.array([[True, True]]), np.ones(2), 1).tolist()
     [0]
     >>> arms.pick(1, np.array([0])); arms.learn(np.array([0]), np.array([0.25]))
-    >>> arms.choose(2, np.array([True, True]), np.ones(2), 1).tolist()
+    >>> arms.choose(2, np.array([[True, True]]), np.ones(2), 1).tolist()
     [1]
     """
 
@@ -113,7 +113,18 @@ class Arms:
         return queues
 
     def choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Indices:
-        """Return the best eligible arms by queue and optimistic reward, in ascending order."""
+        """Return the best eligible arms by queue and optimistic reward, in ascending order.
+
+        The rows of `eligible` are independent games; the arms of one follow those of the other.
+        """
+        if len(eligible) == 1:
+            return self._choose_by_blocks(round_number, eligible[0], weight, count)
+        scores = self.scores(round_number, weight).reshape(eligible.shape)
+        return best_of(np.where(eligible, scores, -1.0), count)
+
+    def _choose_by_blocks(
+        self, round_number: int, eligible: Masks, weight: Floats, count: int
+    ) -> Indices:
         scores = np.empty(0)
         indices = np.empty(0, np.int64)
         threshold = -1.0
@@ -124,10 +135,10 @@ class Arms:
             scores = np.concatenate([scores, block[better]])
             indices = np.concatenate([indices, better + start])
             if len(scores) >= 2 * count:
-                kept = _best(scores, count)
+                kept = best_of(scores[None, :], count)
                 scores, indices = scores[kept], indices[kept]
                 threshold = float(scores.min())
-        return indices[_best(scores, count)]
+        return indices[best_of(scores[None, :], count)]
 
     # -- rewards -------------------------------------------------------------------------------
 
@@ -174,26 +185,26 @@ class Arms:
 
 
 def best_of(scores: Floats, count: int) -> Indices:
-    """Return the indices of the best `count` scores, ascending; negative scores are never chosen.
+    """Return the flat indices of the best `count` scores of each row, ascending.
+
+    Ties go to the first; negative scores are never chosen.
 
     Examples
     --------
-    >>> best_of(np.array([0.5, 0.7, -1.0, 0.5, 0.5]), 3).tolist()
-    [0, 1, 3]
+    >>> best_of(np.array([[0.5, 0.7, -1.0, 0.5, 0.5], [-1.0, -1.0, -1.0, 0.2, -1.0]]), 3).tolist()
+    [0, 1, 3, 8]
     """
-    indices = np.flatnonzero(scores >= 0)
-    return indices[_best(scores[indices], count)]
-
-
-def _best(scores: Floats, count: int) -> Indices:
-    """Return which of the scores are the best `count`; ties go to the first."""
-    if len(scores) <= count or count <= 0:
-        return np.arange(min(len(scores), max(count, 0)))
-    least = np.partition(scores, len(scores) - count)[len(scores) - count]
-    better = scores > least
-    ties = np.flatnonzero(scores == least)[: count - int(better.sum())]
-    better[ties] = True
-    return np.flatnonzero(better)
+    best: Masks = scores >= 0
+    width = scores.shape[1]
+    if count <= 0:
+        return np.empty(0, np.int64)
+    if count < width:
+        least = np.partition(scores, width - count, axis=1)[:, width - count, None]
+        better = scores > least
+        ties = scores == least
+        free = count - better.sum(axis=1, keepdims=True)
+        best &= better | (ties & (np.cumsum(ties, axis=1) <= free))
+    return np.flatnonzero(best)
 
 
 def spread_growth(discount: float) -> Floats:

@@ -23,9 +23,9 @@ from dealfl.server.selection.base import (
     Eta,
     Guarantee,
     OverPromise,
+    Player,
     Price,
     Seed,
-    Selector,
     WeightCap,
 )
 from dealfl.server.selection.feasibility import allowed_shares, estimate_availability, find_excess
@@ -80,7 +80,7 @@ class Saved:
     columns: dict[str, NDArray[Any]]
 
 
-class Bandit(Selector):
+class Bandit(Player):
     """Base class of selectors with a fairness queue for each worker.
 
     A subclass decides how to choose (`_choose`).
@@ -91,6 +91,7 @@ class Bandit(Selector):
     _round: int
     _reviewed: int
     _awaited: Indices
+    _overdue: Indices
     _awake: NDArray[np.int32]
     _served: NDArray[np.int32]
     _stale: set[int]  # blocks that changed since they were saved
@@ -134,31 +135,39 @@ class Bandit(Selector):
         if not candidates or count <= 0:
             return []
         indices, weights = self._locate(round_number, candidates)
-        eligible = np.zeros(len(self.arms), np.bool_)
+        eligible = np.zeros((1, len(self.arms)), np.bool_)
         weight = np.zeros(len(self.arms))
-        eligible[indices] = True
+        eligible[0, indices] = True
         weight[indices] = weights
-        self._touch(self._awaited)
-        self.arms.learn(self._awaited, np.zeros(len(self._awaited)), MISSED)
-        self._awaited = _NOBODY
+        self._overdue = indices[[candidate.overdue for candidate in candidates]]
+        chosen = self.play(round_number, eligible, weight, count)
+        return [self.names[index] for index in chosen.tolist()]
+
+    def play(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Indices:
+        """Return the workers to wake in all games; they are those that `meet` named."""
+        indices = np.flatnonzero(eligible)
+        if len(self._awaited):
+            self._touch(self._awaited)
+            self.arms.learn(self._awaited, np.zeros(len(self._awaited)), MISSED)
+            self._awaited = _NOBODY
         self._awake[indices] += 1
         self._round = round_number
         self._per_round = count
         if round_number - self._reviewed >= _REVIEW_EVERY:
-            self._review(round_number)
+            self._review(round_number, games=len(eligible))
         if self._price:
             worthy = self.arms.scores(round_number, weight) >= self.arms.score_of_share(self._price)
-            worthy[indices] |= [candidate.overdue for candidate in candidates]
-            eligible &= worthy
+            worthy[self._overdue] = True
+            eligible = eligible & worthy.reshape(eligible.shape)
         chosen = self._choose(round_number, eligible, weight, count)
         if not len(chosen):
             self._awake[indices] -= 1  # the round does not take place
-            return []
+            return chosen
         self._touch(indices)
         self.arms.pick(round_number, chosen)
         self._served[chosen] += 1
         self._awaited = chosen
-        return [self.names[index] for index in chosen.tolist()]
+        return chosen
 
     def record_reward(self, round_number: int, worker: str, reward: Share) -> None:
         """Record a reward. An unexpected or repeated reward changes nothing."""
@@ -168,12 +177,16 @@ class Bandit(Selector):
             return
         indices = np.array([index])
         if self.arms.flag[index] == AWAITED:
-            self.arms.learn(indices, np.array([reward]))
-            self._awaited = self._awaited[self._awaited != index]
-            self._touch(indices)
+            self.record_rewards(indices, np.array([reward]))
         elif self.arms.flag[index] == MISSED:
             self.arms.correct(index, reward)
             self._touch(indices)
+
+    def record_rewards(self, indices: Indices, rewards: Floats) -> None:
+        """Record the rewards of awaited workers."""
+        self.arms.learn(indices, rewards)
+        self._awaited = self._awaited[self.arms.flag[self._awaited] == AWAITED]
+        self._touch(indices)
 
     def find_least_weight(self, worker: str) -> float:
         """Return the weight at which a worker is worth its price, given the debt to it."""
@@ -243,16 +256,21 @@ class Bandit(Selector):
     def _availability(self) -> Floats:
         return estimate_availability(self._awake, self._round + 1 - self._first)
 
-    def _review(self, round_number: int) -> None:
+    def _review(self, round_number: int, games: int) -> None:
         """Reduce guarantees to what can be met; small guarantees do not suffer from large ones."""
         promised = self._promised()
-        allowed = allowed_shares(promised, self._availability(), self._per_round)
+        rows = zip(
+            promised.reshape(games, -1), self._availability().reshape(games, -1), strict=True
+        )
+        allowed = np.concatenate(
+            [allowed_shares(guarantees, awake, self._per_round) for guarantees, awake in rows]
+        )
         cut = promised > allowed
         self.arms.bring_forward(round_number)
         if cut.any():
-            others = self.arms.deficit[~cut]
-            most = float(others.max()) if len(others) else 0.0
-            self.arms.deficit[cut] = np.minimum(self.arms.deficit[cut], most)
+            others = np.where(cut, 0.0, self.arms.deficit).reshape(games, -1)
+            most = np.repeat(others.max(axis=1), others.shape[1])
+            self.arms.deficit[cut] = np.minimum(self.arms.deficit, most)[cut]
         self._allowed = allowed
         self.arms.rate = np.minimum(promised, allowed)
         self._reviewed = round_number
@@ -277,11 +295,12 @@ class Bandit(Selector):
         indices = list(map(self._indices.get, names))
         if None in indices:
             new = [name for name, index in zip(names, indices, strict=True) if index is None]
-            self._meet(new, round_number)
+            self.meet(new, round_number)
             indices = list(map(self._indices.get, names))
         return np.array(indices, dtype=np.int64), np.minimum(weights / self._weight_cap, 1.0)
 
-    def _meet(self, names: list[str], round_number: int) -> None:
+    def meet(self, names: Sequence[str], round_number: int) -> None:
+        """Add new workers."""
         initial = {"mean": 1, "allowed": 1, "since": round_number, "first": round_number}
         saved = self._saved()
         columns = {
@@ -322,6 +341,7 @@ class Bandit(Selector):
         self.arms = Arms(rates, **self._arm_settings)
         self.arms.put(columns)
         self._awaited = np.flatnonzero(self.arms.flag == AWAITED)
+        self._overdue = _NOBODY
 
 
 # -- the saved state ------------------------------------------------------------------------------

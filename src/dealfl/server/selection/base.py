@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Protocol, runtime_checkable
 
+import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from dealfl.settings import Positive, Share, Whole
 
@@ -90,6 +92,32 @@ class Selector(Protocol):
 
     def restore(self, parts: Mapping[str, bytes]) -> None:  # noqa: ARG002
         """Resume from a stored state."""
+        return
+
+
+@runtime_checkable
+class Player(Selector, Protocol):
+    """A selector that also plays independent games side by side, as arrays.
+
+    Rows are games and columns their workers; a flat index counts workers row after row. `select`
+    is a game of one row, so that a simulation of many games and a server follow the same rule.
+    """
+
+    def meet(self, names: Sequence[str], round_number: int) -> None:  # noqa: ARG002
+        """Know the workers of all games, row after row, from a round on."""
+        return
+
+    def play(
+        self,
+        round_number: int,
+        eligible: NDArray[np.bool_],
+        weight: NDArray[np.float64],
+        count: int,
+    ) -> NDArray[np.int64]:
+        """Return the flat indices of the workers to wake in all games; weights are at most 1."""
+
+    def record_rewards(self, indices: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:  # noqa: ARG002
+        """Record the rewards of workers that were chosen in the last round."""
         return
 
 

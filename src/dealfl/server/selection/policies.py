@@ -16,6 +16,7 @@ from dealfl.server.selection.base import (
     Candidate,
     Eta,
     Guarantee,
+    Player,
     Price,
     Seed,
     Selector,
@@ -44,7 +45,7 @@ class Everyone(Selector):
         return [candidate.name for candidate in candidates]
 
 
-class Uniform(Selector):
+class Uniform(Player):
     """Wakes a uniform random sample of the candidates.
 
     Examples
@@ -58,9 +59,19 @@ class Uniform(Selector):
 
     def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
         """Return a random sample of the candidates."""
+        everybody = np.ones((1, len(candidates)), np.bool_)
+        chosen = self.play(round_number, everybody, np.ones(len(candidates)), count)
+        return [candidates[index].name for index in chosen.tolist()]
+
+    def play(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Indices:  # noqa: ARG002
+        """Return the first eligible workers of a random order of each game."""
         draw = np.random.Generator(np.random.PCG64([self._seed, round_number]))
-        indices = draw.permutation(len(candidates))[:count]
-        return [candidates[index].name for index in sorted(indices.tolist())]
+        games, workers = eligible.shape
+        order = draw.permuted(np.tile(np.arange(workers), (games, 1)), axis=1)
+        awake = np.take_along_axis(eligible, order, axis=1)
+        chosen = np.zeros_like(eligible)
+        np.put_along_axis(chosen, order, awake & (np.cumsum(awake, axis=1) <= count), axis=1)
+        return np.flatnonzero(chosen)
 
 
 class FairUpperConfidence(Bandit):
@@ -142,7 +153,7 @@ class ThompsonSampling(Bandit):
     def _choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Indices:
         sample = draw_rewards(self._seed, round_number, self.arms.mean, self.arms.count)
         scores = self.arms.sampled_scores(round_number, weight, sample)
-        return best_of(np.where(eligible, scores, -1.0), count)
+        return best_of(np.where(eligible, scores.reshape(eligible.shape), -1.0), count)
 
 
 class OortLike(Bandit):
@@ -154,13 +165,14 @@ class OortLike(Bandit):
     """
 
     def _choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Indices:
-        utilities = Utilities.of(self.arms, self._seed, round_number, weight, len(eligible))
-        return np.flatnonzero(utilities.choose(eligible[None, :], count))
+        width = eligible.shape[1]
+        utilities = _Utilities.of(self.arms, self._seed, round_number, weight, width)
+        return np.flatnonzero(utilities.choose(eligible, count))
 
 
 @dataclass(frozen=True, slots=True)
-class Utilities:
-    """The input of a choice; rows are independent choices, columns their arms."""
+class _Utilities:
+    """The input of a choice; rows are games, columns their arms."""
 
     round_number: int
     utility: Floats
@@ -169,7 +181,7 @@ class Utilities:
     lots: Floats  # uniform random numbers in (0, 1)
 
     @classmethod
-    def of(cls, arms: Arms, seed: int, round_number: int, weight: Floats, width: int) -> Utilities:
+    def of(cls, arms: Arms, seed: int, round_number: int, weight: Floats, width: int) -> _Utilities:
         """Return the utilities of arms that are stored row after row, `width` in each."""
         keys = round_keys(seed, round_number)
         lots = uniforms(keys, np.arange(len(arms), dtype=np.uint64))

@@ -191,8 +191,10 @@ def test_stand_in_data_alone_is_not_comparable(stored: Path, figure: str) -> Non
     assert found == {Verdict.NOT_COMPARABLE}
 
 
-@pytest.mark.usefixtures("real")
-def test_a_model_that_does_not_forget_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_does_not_forget_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, require_data: Callable[[str], None]
+) -> None:
+    require_data("movielens")
     figure = next(one for one in FIGURES if one.name == "leak")
     setting = {"attack": "forgotten", "trials": 1, "sizes": [1], "seed": 0}
     assert figure.run(setting)[0]["quality"] == 0

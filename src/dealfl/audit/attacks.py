@@ -244,8 +244,8 @@ def _sets(histories: Any) -> list[frozenset[int]]:  # noqa: ANN401
     return [frozenset(histories[[row], :].indices.tolist()) for row in rows]
 
 
-def _overlap(one: frozenset[int], other: frozenset[int]) -> float:
-    return len(one & other) / len(one | other)
+def _overlap(first: frozenset[int], second: frozenset[int]) -> float:
+    return len(first & second) / len(first | second)
 
 
 # -- regression -----------------------------------------------------------------------------------

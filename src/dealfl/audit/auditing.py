@@ -123,8 +123,8 @@ def _read_people(run: RunFolder) -> People:
 
 def _count_small_updates(run: RunFolder) -> list[Finding]:
     """Count the updates of one example: such an update is the example."""
-    rounds = [one for worker in read_workers(run) for one in read_worker_rounds(run, worker.name)]
-    sizes = [one["learned"] + one["evicted"] for one in rounds if one["learned"] or one["evicted"]]
+    rounds = [row for worker in read_workers(run) for row in read_worker_rounds(run, worker.name)]
+    sizes = [row["learned"] + row["evicted"] for row in rounds if row["learned"] or row["evicted"]]
     alone = float(sum(size == 1 for size in sizes))
     words = "0 with min_examples_per_update > 1"
     return [

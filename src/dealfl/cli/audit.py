@@ -64,17 +64,17 @@ def _audit(arguments: argparse.Namespace) -> int:
         shown = f"\nPage: {write_audit(audit, arguments.page or run.path / 'audit.html')}"
     findings = [("IN THIS RUN", "BEFORE", "AFTER", "EXPECTED", "HOLDS")] + [
         (
-            one.what,
-            _show(one.before),
-            _show(one.after),
-            one.expected,
-            {True: "yes", False: "NO", None: ""}[one.holds],
+            finding.what,
+            _show(finding.before),
+            _show(finding.after),
+            finding.expected,
+            {True: "yes", False: "NO", None: ""}[finding.holds],
         )
-        for one in audit.findings
+        for finding in audit.findings
     ]
     points = [("ATTACK", "MIXED", "QUALITY", "FLOOR", "MEASURE")] + [
-        (one.attack, str(one.size), f"{one.quality:.3f}", f"{one.floor:.3f}", one.measure)
-        for one in audit.points
+        (point.attack, str(point.size), f"{point.quality:.3f}", f"{point.floor:.3f}", point.measure)
+        for point in audit.points
     ]
     text = "\n\n".join([format_table(findings), format_table(points), *audit.notes]) + shown
     print_result(arguments, audit.as_dict(), text)

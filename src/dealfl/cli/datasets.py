@@ -108,7 +108,7 @@ def _found(dataset: "Dataset", places: "Places") -> str:
         return dataset.origin
     found = [places.find(file) for file in dataset.files]
     if all(found):
-        return " and ".join(dict.fromkeys(one.place for one in found if one))
+        return " and ".join(dict.fromkeys(file.place for file in found if file))
     downloadable = all(file.url for file in places.missing(dataset))
     return "can be downloaded" if downloadable else "get it yourself"
 

@@ -249,14 +249,14 @@ def _described(phone: "Phone") -> dict[str, Any]:
         "battery_mah": phone.battery.capacity_c / 3.6,
         "battery_v": phone.battery.voltage_v,
         "cycle_factor": phone.cycle_factor,
-        "quality": {key: one.quality.value for key, one in phone.evidence.items()},
+        "quality": {key: figure.quality.value for key, figure in phone.evidence.items()},
     }
 
 
 def _detailed(phone: "Phone") -> dict[str, Any]:
     evidence = {
-        key: {"quality": one.quality.value, "source": one.source}
-        for key, one in phone.evidence.items()
+        key: {"quality": figure.quality.value, "source": figure.source}
+        for key, figure in phone.evidence.items()
     }
     loads = [_under(phone, base) for base in _base_loads()]
     return {**_described(phone), "source": "modelled", "evidence": evidence, "base_loads": loads}
@@ -300,7 +300,7 @@ def _base_loads() -> tuple["BaseLoad", ...]:
 def _text(phone: "Phone") -> str:
     battery, evidence = phone.battery, phone.evidence.items()
     curves = "".join(line for base in _base_loads() for line in _curve(_under(phone, base)))
-    sources = format_table([(key, one.quality.value, one.source) for key, one in evidence])
+    sources = format_table([(key, figure.quality.value, figure.source) for key, figure in evidence])
     return (
         f"{phone.name}: {phone.model}\n{phone.processor}; Android {phone.android}\n"
         f"battery {battery.capacity_c / 3.6:.0f} mAh at {battery.voltage_v} V; "

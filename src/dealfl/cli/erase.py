@@ -222,17 +222,20 @@ def _read_names(path: Path) -> list[str]:
 
 
 def _describe(erased: "ErasureResult") -> str:
-    one = erased.erasure
+    erasure = erased.erasure
     rows = [
         (
             "persons",
-            f"{one.persons:,}"
+            f"{erasure.persons:,}"
             + f", {erased.known_before:,} erased before" * bool(erased.known_before),
         ),
-        ("examples deleted", f"{one.examples:,}"),
-        ("workers", f"{one.workers - one.outstanding:,} of {one.workers:,} have answered"),
-        ("model before", show_version(one.before)),
-        ("model after", show_version(one.after)),
+        ("examples deleted", f"{erasure.examples:,}"),
+        (
+            "workers",
+            f"{erasure.workers - erasure.outstanding:,} of {erasure.workers:,} have answered",
+        ),
+        ("model before", show_version(erasure.before)),
+        ("model after", show_version(erasure.after)),
         ("certificate", str(erased.certificate)),
         *((f"salt of {name[:32]}", salt) for name, salt in erased.salts.items()),
     ]
@@ -240,12 +243,12 @@ def _describe(erased: "ErasureResult") -> str:
         "The model is equal to one that never saw them. Each salt proves, with the name, that the\n"
         "certificate is about that person; it is stored nowhere."
     )
-    if not one.examples:
+    if not erasure.examples:
         ending = (
             "No worker holds anything of these persons, so the model is as it was; `dealfl show\n"
             "--owners RUN` lists all names. Their examples are refused until `dealfl readmit`."
         )
-    if not one.final:
+    if not erasure.final:
         ending = (
             "NOT FINISHED: workers have not answered, or no version shows it; see\n"
             "`dealfl erasures list`."
@@ -275,31 +278,33 @@ def _list(arguments: argparse.Namespace) -> int:
     )
     rows = [
         (
-            one.name,
-            one.kind,
-            one.requested_by or "-",
-            str(one.persons),
-            str(one.examples),
-            str(one.answered),
-            ", ".join(one.outstanding) or "-",
-            "yes" if one.published else "no",
+            request.name,
+            request.kind,
+            request.requested_by or "-",
+            str(request.persons),
+            str(request.examples),
+            str(request.answered),
+            ", ".join(request.outstanding) or "-",
+            "yes" if request.published else "no",
         )
-        for one in requests
+        for request in requests
     ]
-    return print_result(arguments, [asdict(one) for one in requests], format_table([header, *rows]))
+    return print_result(
+        arguments, [asdict(request) for request in requests], format_table([header, *rows])
+    )
 
 
 def _status(arguments: argparse.Namespace) -> int:
     waiting = [
-        (worker, one.name, one.requested_s, (one.heard_s or {}).get(worker))
-        for one in _requests(arguments)
-        for worker in one.outstanding
+        (worker, request.name, request.requested_s, (request.heard_s or {}).get(worker))
+        for request in _requests(arguments)
+        for worker in request.outstanding
     ]
     header = ("WORKER", "REQUEST", "OUTSTANDING SINCE", "LAST HEARD")
-    rows = [(*one[:2], _show_time(one[2]), _show_time(one[3])) for one in waiting]
+    rows = [(*entry[:2], _show_time(entry[2]), _show_time(entry[3])) for entry in waiting]
     text = format_table([header, *rows]) if rows else "All workers have answered all requests."
     keys = ("worker", "request", "since_s", "heard_s")
-    return print_result(arguments, [dict(zip(keys, one, strict=True)) for one in waiting], text)
+    return print_result(arguments, [dict(zip(keys, entry, strict=True)) for entry in waiting], text)
 
 
 def _show_time(time_s: float | None) -> str:
@@ -315,19 +320,22 @@ def _show(arguments: argparse.Namespace) -> int:
 
     if arguments.owners is not None:
         owners = list_owners(RunFolder.at(arguments.owners))
-        table = [(one.owner, str(one.examples), ", ".join(one.workers)) for one in owners]
+        table = [(owner.owner, str(owner.examples), ", ".join(owner.workers)) for owner in owners]
         text = format_table([("OWNER", "EXAMPLES", "WORKERS"), *table])
-        return print_result(arguments, [asdict(one) for one in owners], text)
+        return print_result(arguments, [asdict(owner) for owner in owners], text)
     if arguments.owner is None:
         raise BadInput("no person is named; give a name, or --owners RUN to list all")
     found = find_holdings(RunFolder.at(arguments.run_folder), arguments.owner)
     header = ("WORKER", "LEARNED", "WAITING", "EVICTED")
-    rows = [(one.worker, str(one.learned), str(one.waiting), str(one.grace)) for one in found]
+    rows = [
+        (holding.worker, str(holding.learned), str(holding.waiting), str(holding.grace))
+        for holding in found
+    ]
     text = format_table([header, *rows])
     if arguments.ids:
-        text += "".join(f"\n{identity}" for one in found for identity in one.ids)
+        text += "".join(f"\n{identity}" for holding in found for identity in holding.ids)
     text = text if found else f"No worker holds examples of {arguments.owner}."
-    return print_result(arguments, [asdict(one) for one in found], text)
+    return print_result(arguments, [asdict(holding) for holding in found], text)
 
 
 def show_version(version: "ModelVersion | None") -> str:

@@ -102,7 +102,7 @@ def _shown(value: Any) -> str:  # noqa: ANN401
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {_shown(one)}" for key, one in value.items())
+        return ", ".join(f"{key}: {_shown(part)}" for key, part in value.items())
     if isinstance(value, list):
         return ", ".join(map(str, value[:_LISTED])) + (", …" if len(value) > _LISTED else "")
     return f"{value:,}" if isinstance(value, int) else str(value)
@@ -147,8 +147,8 @@ def _predict_rows(arguments: argparse.Namespace, model: Any) -> int:  # noqa: AN
     from dealfl.runs import predict
 
     found = list(predict(model, Path(arguments.data)))
-    problems = [one.problem for one in found if one.problem is not None]
-    rows = [{"line": one.line, "prediction": one.value} for one in found]
+    problems = [row.problem for row in found if row.problem is not None]
+    rows = [{"line": row.line, "prediction": row.value} for row in found]
     _write(arguments, rows, problems, ("line", "prediction"))
     return int(len(problems) == len(found))
 
@@ -157,7 +157,7 @@ def _recommend_items(arguments: argparse.Namespace, model: Any) -> int:  # noqa:
     from dealfl.runs import recommend
 
     found, problems, count = recommend(model, Path(arguments.data), arguments.top or 10)
-    rows = [dataclasses.asdict(one) for one in found]
+    rows = [dataclasses.asdict(row) for row in found]
     _write(arguments, rows, problems, ("owner", "rank", "item", "score"))
     return int(len(problems) == count)
 

@@ -114,7 +114,7 @@ def _run_fleet(arguments: argparse.Namespace) -> int:
         say(json.dumps({"settings": [_plain_setting(setting) for setting in settings]}, indent=2))
     else:
         say("\n\n".join(summarize_setting(setting) for setting in settings))
-    return int(not all(outcome.exact for one in settings for outcome in one.outcomes))
+    return int(not all(outcome.exact for setting in settings for outcome in setting.outcomes))
 
 
 def read_values(words: Sequence[str]) -> dict[str, object]:
@@ -145,6 +145,6 @@ def _plain_setting(setting: Setting) -> dict[str, Any]:
     shown = int | float | str | bool
     return {
         "values": {k: v if isinstance(v, shown) else str(v) for k, v in setting.values.items()},
-        "estimates": {name: one.as_dict() for name, one in setting.estimates().items()},
+        "estimates": {name: estimate.as_dict() for name, estimate in setting.estimates().items()},
         "outcomes": [outcome.as_dict() for outcome in setting.outcomes],
     }

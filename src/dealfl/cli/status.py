@@ -160,11 +160,12 @@ def _rounds(status: "RunStatus") -> str:
 
 
 def _open_round(status: "RunStatus") -> str:
-    one = status.open_round
-    if one is None:
+    open_round = status.open_round
+    if open_round is None:
         return "none"
-    left = max(one.deadline_s - status.now_s, 0.0)
-    return f"{one.number}: {one.replied} of {one.selected} replied, {left:.0f} s left"
+    left = max(open_round.deadline_s - status.now_s, 0.0)
+    replied = f"{open_round.replied} of {open_round.selected} replied"
+    return f"{open_round.number}: {replied}, {left:.0f} s left"
 
 
 def _model(status: "RunStatus") -> str:

@@ -109,7 +109,7 @@ def _verify_all(arguments: argparse.Namespace) -> int:
     """Verify several certificates; one that is not valid does not hide the others."""
     from dealfl.erasure import Evidence, verify_certificate
 
-    single = [f"--{one}" for one in _OF_ONE if getattr(arguments, one) is not None]
+    single = [f"--{option}" for option in _OF_ONE if getattr(arguments, option) is not None]
     if single:
         raise BadInput(f"{single[0]} is about one certificate; give one file")
     rows, plain, bad = [], [], 0

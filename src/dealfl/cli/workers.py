@@ -130,7 +130,7 @@ def _show(arguments: argparse.Namespace) -> int:
     plain = dataclasses.asdict(workers[arguments.name])
     text = format_table([(key.replace("_", " "), _shown(value)) for key, value in plain.items()])
     if rounds:
-        cells = [[_shown(value) for value in one.values()] for one in rounds]
+        cells = [[_shown(value) for value in row.values()] for row in rounds]
         text += "\n\n" + format_table([[key.upper() for key in rounds[0]], *cells])
     return print_result(arguments, {**plain, "rounds": rounds}, text)
 

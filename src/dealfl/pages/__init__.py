@@ -120,7 +120,7 @@ def table(
 
 def _row(row: Sequence[object]) -> str:
     first, *others = row
-    return f'<th scope="row">{for_html(first)}</th>' + "".join(_cell(one) for one in others)
+    return f'<th scope="row">{for_html(first)}</th>' + "".join(_cell(cell) for cell in others)
 
 
 def _cell(content: object) -> str:

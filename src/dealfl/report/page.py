@@ -84,7 +84,7 @@ def draw_plot(result: Result, name: str) -> Any:  # noqa: ANN401 - plotly is opt
 
 def _head(result: Result) -> str:
     main = result.main
-    others = ", ".join(scheme_name(one.scheme) for one in result.outcomes[1:])
+    others = ", ".join(scheme_name(outcome.scheme) for outcome in result.outcomes[1:])
     beside = f"Compared with {others} on the same phones and data. " if others else ""
     rounds = format_count(len(main.rounds), "round")
     about = (
@@ -103,7 +103,7 @@ def _head(result: Result) -> str:
 
 def _sentences(result: Result) -> str:
     main = result.main
-    described = [describe_comparison(result, one) for one in result.comparisons()]
+    described = [describe_comparison(result, comparison) for comparison in result.comparisons()]
     described += [radio_sentence(main), clock_sentence(main), exposure_sentence(main)]
     return "".join(f"<p>{for_html(words)}</p>\n" for words in described if words)
 
@@ -146,19 +146,19 @@ def _figure(name: str, value: str, words: str, *, tag: str = "", kind: str = "")
     )
 
 
-def _forgotten(one: Forgotten | None) -> str:
+def _forgotten(forgotten: Forgotten | None) -> str:
     """Return the section about the person who was erased at the end."""
-    if one is None:
+    if forgotten is None:
         return ""
     rows = [
-        ["the model forgot the person", f"{one.digest[:32]}…"],
-        ["training that never saw the person", f"{one.never_saw_digest[:32]}…"],
-        ["both digests", "equal" if one.exact else "NOT EQUAL"],
-        ["certificate", one.certificate],
+        ["the model forgot the person", f"{forgotten.digest[:32]}…"],
+        ["training that never saw the person", f"{forgotten.never_saw_digest[:32]}…"],
+        ["both digests", "equal" if forgotten.exact else "NOT EQUAL"],
+        ["certificate", forgotten.certificate],
     ]
     caption = (
         "One person is forgotten on request: "
-        f"{format_count(one.examples, 'example')} deleted from all workers"
+        f"{format_count(forgotten.examples, 'example')} deleted from all workers"
     )
     return f"<h2>One person was forgotten</h2>\n{table(caption, ['', 'digest'], rows)}"
 
@@ -181,7 +181,7 @@ def _schemes(result: Result) -> str:
         "rounds",
         "digest",
     ]
-    rows = [_scheme(one) for one in result.outcomes]
+    rows = [_scheme(outcome) for outcome in result.outcomes]
     return table("All schemes on the same phones and data; energy is modelled", head, rows)
 
 
@@ -205,7 +205,9 @@ def _scheme(outcome: Outcome) -> list[object]:
 
 
 def _participants(main: Outcome) -> str:
-    everyone = sorted(main.participants, key=lambda one: -(one.compute_j + one.radio_j))
+    everyone = sorted(
+        main.participants, key=lambda participant: -(participant.compute_j + participant.radio_j)
+    )
     shown = everyone[:_MOST_PARTICIPANTS]
     if len(shown) == len(everyone):
         shown = list(main.participants)  # in their original order if all are shown
@@ -222,21 +224,21 @@ def _participants(main: Outcome) -> str:
     ]
     whom = "" if len(shown) == len(everyone) else f", the {len(shown):,} with the most energy"
     caption = f"Work of each phone with {scheme_name(main.scheme)}{whom}; energy is modelled"
-    rows = table(caption, head, [_participant(one) for one in shown], sortable=True)
+    rows = table(caption, head, [_participant(participant) for participant in shown], sortable=True)
     return details(f"All phones: {format_count(len(everyone), 'phone')}", rows)
 
 
-def _participant(one: Participant) -> list[object]:
+def _participant(participant: Participant) -> list[object]:
     return [
-        one.name,
-        one.device,
-        one.selected,
-        one.replied,
-        one.learned,
-        one.held,
-        Cell(format_energy(one.compute_j), one.compute_j),
-        Cell(format_energy(one.radio_j), one.radio_j),
-        Cell(f"{one.battery:.1%}", one.battery),
+        participant.name,
+        participant.device,
+        participant.selected,
+        participant.replied,
+        participant.learned,
+        participant.held,
+        Cell(format_energy(participant.compute_j), participant.compute_j),
+        Cell(format_energy(participant.radio_j), participant.radio_j),
+        Cell(f"{participant.battery:.1%}", participant.battery),
     ]
 
 

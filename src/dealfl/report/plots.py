@@ -37,7 +37,7 @@ def lines(result: Result, value: Callable[[Round], float | None], form: str) -> 
     for place, (name, outcome) in enumerate(
         zip(scheme_labels(result), result.outcomes, strict=True)
     ):
-        found = ((one.closed_at_s / 3600.0, value(one)) for one in outcome.rounds)
+        found = ((row.closed_at_s / 3600.0, value(row)) for row in outcome.rounds)
         points = thin([(n, y) for n, y in found if y is not None and math.isfinite(y)])
         if points:
             style = {"color": colour(place), "dash": _DASHES[place % len(_DASHES)], "width": 2}
@@ -66,7 +66,7 @@ def bar(
 
 def scheme_labels(result: Result) -> list[str]:
     """Return a short, unique label for each scheme."""
-    names = [scheme_name(one.scheme) for one in result.outcomes]
+    names = [scheme_name(outcome.scheme) for outcome in result.outcomes]
     labels = label(names)
     return [for_plotly(labels[name]) for name in names]
 
@@ -123,13 +123,14 @@ def round_plots(result: Result) -> list[Plot]:
 def _quality(result: Result) -> Plot:
     metric = result.main.metric
     reached = ", ".join(
-        f"{scheme_name(one.scheme)} {format_quality(one.quality)}" for one in result.outcomes
+        f"{scheme_name(outcome.scheme)} {format_quality(outcome.quality)}"
+        for outcome in result.outcomes
     )
     return Plot(
         title=f"Quality of the model: {metric}",
         words=f"{metric[:1].upper()}{metric[1:]} after each round, on held-out test examples. "
         f"Final: {reached}.{_describe_dips(result)}",
-        traces=_with_noise(result, lines(result, lambda one: one.quality, ".3f")),
+        traces=_with_noise(result, lines(result, lambda row: row.quality, ".3f")),
         layout={"xaxis": HOURS, "yaxis": {"title": axis(for_plotly(label([metric])[metric]))}},
         nothing="The quality was not measured.",
     )
@@ -146,7 +147,7 @@ def _with_noise(result: Result, traces: list[Trace]) -> list[Trace]:
 
 def _describe_dips(result: Result) -> str:
     """Return where curves fall beyond the noise and rise again, and why if the learner shows it."""
-    dips = {scheme_name(one.scheme): _find_dip(one) for one in result.outcomes}
+    dips = {scheme_name(outcome.scheme): _find_dip(outcome) for outcome in result.outcomes}
     found = {name: dip for name, dip in dips.items() if dip is not None}
     listed = ", ".join(
         f"{name} to {format_quality(low)} with {examples:,} examples"
@@ -161,12 +162,12 @@ def _describe_dips(result: Result) -> str:
     return f" Dips: {listed}.{why if near else ''}" if listed else ""
 
 
-def _find_dip(one: Outcome) -> tuple[float, int] | None:
+def _find_dip(outcome: Outcome) -> tuple[float, int] | None:
     """Return the lowest quality of the deepest dip, and the number of examples in the model."""
-    held = accumulate(done.learned - done.evicted for done in one.rounds)
-    known = [(done.quality, count) for done, count in zip(one.rounds, held, strict=True)]
+    held = accumulate(done.learned - done.evicted for done in outcome.rounds)
+    known = [(done.quality, count) for done, count in zip(outcome.rounds, held, strict=True)]
     points = [(q, count) for q, count in known if q is not None and math.isfinite(q)]
-    best, deepest, found = -math.inf, _NOISE * one.quality_error, None
+    best, deepest, found = -math.inf, _NOISE * outcome.quality_error, None
     for place, (quality, count) in enumerate(points):
         best = max(best, quality)
         later = max(after for after, _ in points[place:])
@@ -191,7 +192,7 @@ def _bars(
     traces = [
         bar(
             (block[0].number for block in blocks),
-            (sum(value(one) for one in block) / len(block) for block in blocks),
+            (sum(value(row) for row in block) / len(block) for block in blocks),
             name,
             place,
             "round %{x}: %{y:.3~f}",
@@ -210,8 +211,8 @@ def _bars(
 def _examples(main: Outcome) -> Plot:
     words = "Examples added to the model are above zero, removed examples below."
     values = [
-        ("learned", 2, lambda one: one.learned),
-        ("forgotten", 4, lambda one: -one.evicted),
+        ("learned", 2, lambda row: row.learned),
+        ("forgotten", 4, lambda row: -row.evicted),
     ]
     return _bars(main, "Examples learned and forgotten", words, "examples", "relative", values)
 
@@ -219,21 +220,21 @@ def _examples(main: Outcome) -> Plot:
 def _replies(main: Outcome) -> Plot:
     words = f"Out of {main.workers:,}. Phones that are not selected stay asleep and use no energy."
     values = [
-        ("available", 6, lambda one: one.able),
-        ("selected", 0, lambda one: one.selected),
-        ("replied in time", 2, lambda one: one.replied),
+        ("available", 6, lambda row: row.able),
+        ("selected", 0, lambda row: row.selected),
+        ("replied in time", 2, lambda row: row.replied),
     ]
     return _bars(main, "Phones selected", words, "phones", "overlay", values)
 
 
 def _durations(main: Outcome) -> Plot:
-    lasting = [one for one in main.rounds if one.reason != "booked"]
-    reasons, booked = Counter(one.reason for one in lasting), len(main.rounds) - len(lasting)
+    lasting = [row for row in main.rounds if row.reason != "booked"]
+    reasons, booked = Counter(row.reason for row in lasting), len(main.rounds) - len(lasting)
     listed = ", ".join(
         f"{count:,} by {_REASONS.get(reason, reason)}" for reason, count in reasons.most_common()
     )
     more = f" {booked:,} more closed at once: their phones sleep and train when they call."
-    times_s = [max(one.duration_s, _SHORTEST_S) for one in lasting] or [1.0]
+    times_s = [max(row.duration_s, _SHORTEST_S) for row in lasting] or [1.0]
     digits = (1, 2, 5) if max(times_s) < 100 * min(times_s) else (1,)
     ticks_s = [digit * 10.0**power for power in range(-4, 8) for digit in digits]
     low_s = max(tick for tick in ticks_s if tick <= min(times_s))
@@ -258,10 +259,10 @@ def _durations(main: Outcome) -> Plot:
 
 
 def _closings(rounds: Sequence[Round], place: int, reason: str) -> Trace:
-    closed = thin([one for one in rounds if one.reason == reason])
+    closed = thin([row for row in rounds if row.reason == reason])
     return {
-        "x": [one.number for one in closed],
-        "y": [max(one.duration_s, _SHORTEST_S) for one in closed],
+        "x": [row.number for row in closed],
+        "y": [max(row.duration_s, _SHORTEST_S) for row in closed],
         "name": for_plotly(label([_REASONS.get(reason, reason)]).popitem()[1]),
         "mode": "markers",
         "marker": {"color": colour(place), "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 8},
@@ -280,13 +281,13 @@ def energy_plots(result: Result) -> list[Plot]:
             result,
             "Energy for computing (modelled)",
             "Cumulative energy of all phones to learn and to forget.",
-            lambda one: one.compute_j,
+            lambda row: row.compute_j,
         ),
         _cumulative(
             result,
             "Energy of whole devices (modelled)",
             "Cumulative energy of computing, waking and radio.",
-            lambda one: one.compute_j + one.radio_j,
+            lambda row: row.compute_j + row.radio_j,
         ),
         _causes(result),
         _savings(result),
@@ -294,25 +295,28 @@ def energy_plots(result: Result) -> list[Plot]:
 
 
 def _cumulative(result: Result, title: str, words: str, value: Callable[[Round], float]) -> Plot:
-    largest_j = max((value(one) for made in result.outcomes for one in made.rounds), default=0.0)
+    largest_j = max((value(row) for made in result.outcomes for row in made.rounds), default=0.0)
     scale_j, unit = energy_scale(largest_j)
     return Plot(
         title=title,
         words=words,
-        traces=lines(result, lambda one: value(one) / scale_j, ".3s"),
+        traces=lines(result, lambda row: value(row) / scale_j, ".3s"),
         layout={"xaxis": HOURS, "yaxis": {"title": axis(f"energy, {unit}"), "rangemode": "tozero"}},
         nothing=NO_ROUNDS,
     )
 
 
 def _causes(result: Result) -> Plot:
-    scale_j, unit = energy_scale(max(one.energy.whole_j for one in result.outcomes))
+    scale_j, unit = energy_scale(max(outcome.energy.whole_j for outcome in result.outcomes))
     causes = dict.fromkeys(
-        cause for one in result.outcomes for cause, spent in one.energy.by_cause_j.items() if spent
+        cause
+        for outcome in result.outcomes
+        for cause, spent in outcome.energy.by_cause_j.items()
+        if spent
     )
     traces = [
         bar(
-            (one.energy.by_cause_j.get(cause, 0.0) / scale_j for one in result.outcomes),
+            (outcome.energy.by_cause_j.get(cause, 0.0) / scale_j for outcome in result.outcomes),
             scheme_labels(result),
             _CAUSES.get(cause, cause.replace("_", " ")),
             place,
@@ -373,12 +377,12 @@ def phone_plots(result: Result) -> list[Plot]:
 def _group(participants: Iterable[Participant]) -> Kinds:
     """Return the phones by kind; rare kinds are combined."""
     grouped: defaultdict[str, list[Participant]] = defaultdict(list)
-    for one in participants:
-        grouped[one.device].append(one)
+    for participant in participants:
+        grouped[participant.device].append(participant)
     if len(grouped) <= _MOST_KINDS:
         return grouped
     ordered = sorted(grouped.items(), key=lambda item: -len(item[1]))
-    others = [one for _, group in ordered[_MOST_KINDS - 1 :] for one in group]
+    others = [participant for _, group in ordered[_MOST_KINDS - 1 :] for participant in group]
     return {**dict(ordered[: _MOST_KINDS - 1]), _OTHERS: others}
 
 
@@ -389,7 +393,10 @@ def _named(kinds: Kinds) -> list[str]:
 def _means(kinds: Kinds, name: str, scale: float = 1.0) -> list[float]:
     """Return the mean of a figure over the phones of each kind."""
     groups = kinds.values()
-    return [fsum(getattr(one, name) for one in group) / len(group) / scale for group in groups]
+    return [
+        fsum(getattr(participant, name) for participant in group) / len(group) / scale
+        for group in groups
+    ]
 
 
 def _layout(title: str, mode: str) -> dict[str, object]:
@@ -397,9 +404,9 @@ def _layout(title: str, mode: str) -> dict[str, object]:
 
 
 def _wake_ups(result: Result) -> Plot:
-    names, bursts = scheme_labels(result), [one.energy.bursts for one in result.outcomes]
-    trained = [one.get("training", 0) for one in bursts]
-    others = [sum(one.values()) - own for one, own in zip(bursts, trained, strict=True)]
+    names, bursts = scheme_labels(result), [outcome.energy.bursts for outcome in result.outcomes]
+    trained = [burst.get("training", 0) for burst in bursts]
+    others = [sum(burst.values()) - own for burst, own in zip(bursts, trained, strict=True)]
     hover = "%{x}: %{y:,}"
     return Plot(
         title="Bursts of the radio",
@@ -454,7 +461,7 @@ def _energy(result: Result, kinds: Kinds) -> Plot:
 
 def _battery(result: Result, kinds: Kinds) -> Plot:
     means = _means(kinds, "battery")
-    levels = [[one.battery for one in group] for group in kinds.values()]
+    levels = [[participant.battery for participant in group] for group in kinds.values()]
     pairs: Sequence[tuple[float, list[float]]] = list(zip(means, levels, strict=True))
     spread = {
         "type": "data",

@@ -182,7 +182,7 @@ def reference_sentence(main: Outcome, central: float | None) -> str:
 def describe_comparison(result: Result, beside: Comparison) -> str:
     """Return what the job's system saves against another one, by lever, and where it loses."""
     main = result.main
-    other = next(one for one in result.outcomes if one.scheme == beside.scheme)
+    other = next(outcome for outcome in result.outcomes if outcome.scheme == beside.scheme)
     name = f"{beside.scheme}, {other.selector}"
     if beside.whole_saved is None:
         saved = format_saving(beside.compute_saved)

@@ -66,8 +66,8 @@ def _tagged(section: type[Struct]) -> str:
 
 
 def _variants(section: str, variants: Iterable[type[Struct]]) -> Iterator[str]:
-    for one in variants:
-        yield key_table(f"{section}{_tagged(one)}", one, without=("n_inputs",))
+    for variant in variants:
+        yield key_table(f"{section}{_tagged(variant)}", variant, without=("n_inputs",))
 
 
 def _of_names(section: str, makers: dict[str, Any]) -> Iterator[str]:

@@ -152,8 +152,8 @@ class Simulation:
             return self._pumps[name]
 
         def handle(messages: Iterable[Message], now_s: float) -> Step:
-            one = self.server if name == SERVER else self.workers[name]
-            return one.handle(messages, now_s)
+            end = self.server if name == SERVER else self.workers[name]
+            return end.handle(messages, now_s)
 
         def expect_call(moment_s: float) -> None:
             self.schedule(moment_s, Wake(name, moment_s))
@@ -219,7 +219,7 @@ class Simulation:
     def state(self) -> SimulationState:
         """Return the state between two events."""
         queue = sorted(self._queue, key=lambda entry: entry[:2])
-        due_s = {n: one.due_s for n, one in self._pumps.items() if one.due_s < float("inf")}
+        due_s = {n: pump.due_s for n, pump in self._pumps.items() if pump.due_s < float("inf")}
         return SimulationState(
             now_s=self.now_s,
             order=self._order,

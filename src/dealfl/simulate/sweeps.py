@@ -72,8 +72,8 @@ class Setting:
     def estimates(self) -> dict[str, Estimate]:
         """Return an estimate of every measure that all seeds have, by name."""
         measured = [outcome.measures() for outcome in self.outcomes]
-        shared = [name for name in measured[0] if all(name in one for one in measured)]
-        return {name: Estimate.of([one[name] for one in measured]) for name in shared}
+        shared = [name for name in measured[0] if all(name in sample for sample in measured)]
+        return {name: Estimate.of([sample[name] for sample in measured]) for name in shared}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,10 @@ def _run_all(
 
     step = 8 * max(processes, 1)  # a few more than run at a time
     for first in range(0, len(fleets), step):
-        one = fleets[first]
-        split_examples(one.plan, one.data, one.workers, one.job.seed)  # read before processes fork
+        fleet = fleets[first]
+        split_examples(
+            fleet.plan, fleet.data, fleet.workers, fleet.job.seed
+        )  # read before processes fork
         found: dict[str, Outcome] = {}
         tasks = {f"{number}": partial(_run, fleet) for number, fleet in enumerate(fleets, 1)}
         tasks = dict(itertools.islice(tasks.items(), first, first + step))

@@ -22,6 +22,7 @@ from dealfl.runs import (
     readmit_owners,
     retrain,
 )
+from dealfl.runs.erasing import carry_out
 from dealfl.runs.erasures import put_request
 from dealfl.runs.finished_run import open_finished
 from dealfl.simulate import FleetRun
@@ -254,3 +255,25 @@ def test_a_run_can_end_with_an_erasure(tmp_path: Path) -> None:
     wrong = dataclasses.replace(result.outcomes, forgotten=changed)
     assert not wrong.exact
     assert "NOT EQUAL" in summarize(wrong)
+
+
+def test_a_process_killed_after_the_certificate_does_not_certify_again(
+    people_run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = ErasureRequest.erasing(["person 3"], [], people_run.owners_key(), "test")
+    file = put_request(people_run, request)
+
+    unlink = Path.unlink
+
+    def killed(path: Path, missing_ok: bool = False) -> None:
+        if path == file:
+            raise KeyboardInterrupt
+        unlink(path, missing_ok)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Path, "unlink", killed)
+        carry_out(people_run)
+    (certificate,) = (people_run.path / "certificates").glob("*.json")
+    assert file.exists(), "the request is still in the queue"
+    assert carry_out(people_run) == {file: certificate}
+    assert [*(people_run.path / "certificates").glob("*.json")] == [certificate]

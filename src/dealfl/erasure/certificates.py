@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -16,16 +17,18 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from dealfl.erasure.log import CertificateLog, Head, check_proof, read_head
+from dealfl.erasure.log import CertificateLog, Head, check_proof, leaf_hash, read_head
 from dealfl.erasure.requests import commit_to
 from dealfl.erasure.signing import PublicKey, SigningKey, load_keys, open_signing_key
 from dealfl.errors import BadBytes, BadInput
-from dealfl.storage import replace_file
+from dealfl.storage import lock_file, replace_file, synchronize
 
 _PAYLOAD = "application/vnd.in-toto+json"
 _STATEMENT = "https://in-toto.io/Statement/v1"
 _PREDICATE = "urn:dealfl:erasure:v1"
 MAX_BYTES = 4_096
+_PENDING = "pending"  # a certificate until the log has its entry
+_LOCK_WAIT_S = 60.0  # for others that certify at the same time
 
 NOT_COVERED = (
     "source files from which workers read their examples",
@@ -167,11 +170,47 @@ def _strict_base64(text: str, what: str) -> bytes:
 
 
 def write_certificate(folder: Path, erasure: Erasure) -> Path:
-    """Sign a certificate, add it to the log of a folder, and return its file."""
-    key, log = open_signing_key(folder), _log_in(folder)
+    """Sign a certificate, add it to the log of a folder, and return its file.
+
+    One process writes at a time. The certificate waits in a file of its own until the log has its
+    entry, so that as many certificates exist as entries, also after a crash in between.
+    """
+    key = open_signing_key(folder)
     certificate = sign_certificate(erasure, key)
-    path = folder / f"{log.append(certificate, key) + 1:04}.json"
-    return replace_file(path, certificate)
+    with _writing(folder) as log:
+        replace_file(folder / _PENDING, certificate)
+        return _name_pending(folder, log.append(certificate, key))
+
+
+def complete_certificates(folder: Path) -> None:
+    """Give the certificate of a process that was killed its name, if the log has its entry."""
+    if (folder / _PENDING).exists():
+        with _writing(folder):
+            pass
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[CertificateLog]:
+    """Yield the log of a folder while no other process adds to it."""
+    release = lock_file(folder / "lock", f"the log of certificates in {folder}", _LOCK_WAIT_S)
+    try:
+        log = _log_in(folder)
+        pending = folder / _PENDING
+        if pending.exists():
+            last = log.last()
+            if last is not None and leaf_hash(pending.read_bytes()) == last[1]:
+                _name_pending(folder, last[0])
+            else:
+                pending.unlink()  # it has no entry, so that nobody was told of it
+        yield log
+    finally:
+        release()
+
+
+def _name_pending(folder: Path, entry: int) -> Path:
+    path = (folder / _PENDING).replace(folder / f"{entry + 1:04}.json")
+    synchronize(folder)
+    return path
 
 
 def _log_in(folder: Path) -> CertificateLog:

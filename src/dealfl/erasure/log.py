@@ -302,6 +302,15 @@ class CertificateLog:
             raise BadBytes(f"{self._log} is not what its head says; restore a backup of it")
         return reduce(Peaks.append, leaves, Peaks())
 
+    def last(self) -> tuple[int, bytes] | None:
+        """Return number and hash of the last entry that the head covers; None if there is none."""
+        if not self._log.exists():
+            return None
+        with self._log.open("rb") as file:
+            size = self._read_peaks(file).size
+            file.seek((size - 1) * _HASH_BYTES if size else 0)
+            return (size - 1, file.read(_HASH_BYTES)) if size else None
+
     def verify(self, certificate: bytes, keys: Mapping[str, PublicKey]) -> tuple[int, Head]:
         """Return the number of a certificate's entry, and the head that covers it."""
         leaves, head, _ = self._read(keys)
@@ -320,7 +329,8 @@ class CertificateLog:
 
     def _read(self, keys: Mapping[str, PublicKey]) -> tuple[list[bytes], Head, str]:
         try:
-            content, note = self._log.read_bytes(), self._head.read_text("utf-8")
+            note = self._head.read_text("utf-8")  # first: another process may add an entry
+            content = self._log.read_bytes()
         except OSError as error:
             raise BadInput(f"{self.folder} has no log: {error.strerror}") from error
         except UnicodeDecodeError as error:

@@ -17,6 +17,7 @@ from dealfl.erasure import (
     Erasure,
     ErasureRequest,
     Evidence,
+    complete_certificates,
     example_hash,
     open_signing_key,
     split_entry,
@@ -128,7 +129,11 @@ def carry_out(
             _discard_copies(run, progress)
     for file, one in requests.items():
         log("readmitted" if one.is_readmission else "erased", persons=len(one.entries))
-        made[file] = None if one.is_readmission else certify(run, one.name, "", one.commitments)
+        if one.is_readmission:
+            made[file] = None
+        else:  # an earlier process may have certified it, and was killed then
+            known = None if file in (own or {}) else _find_certificate(run, one.name, final=True)
+            made[file] = known or certify(run, one.name, "", one.commitments)
         file.unlink()
     with suppress(OSError):
         (run.path / REQUESTS).rmdir()  # if it is empty
@@ -184,9 +189,11 @@ def _read_note(path: Path) -> tuple[ErasureRequest, str]:
         raise BadBytes(f"{path} is damaged ({error}); run again with --restart") from error
 
 
-def _find_certificate(run: RunFolder, request: str) -> Path | None:
+def _find_certificate(run: RunFolder, request: str, *, final: bool = False) -> Path | None:
+    complete_certificates(run.path / CERTIFICATES)
     for path in sorted((run.path / CERTIFICATES).glob("*.json"), reverse=True):
-        if verify_certificate(path, Evidence())[0].request == request:
+        erasure, _ = verify_certificate(path, Evidence())
+        if erasure.request == request and (erasure.final or not final):
             return path
     return None
 

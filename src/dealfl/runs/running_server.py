@@ -13,9 +13,15 @@ from typing import Any
 
 import msgspec
 
-from dealfl.erasure import ErasureRequest, Evidence, open_signing_key, verify_certificate
+from dealfl.erasure import (
+    ErasureRequest,
+    Evidence,
+    complete_certificates,
+    open_signing_key,
+    verify_certificate,
+)
 from dealfl.runs.erasing import ErasureResult
-from dealfl.runs.erasures import RequestStatus, certify, list_erasures
+from dealfl.runs.erasures import CERTIFICATES, RequestStatus, certify, list_erasures
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.logs import log
 from dealfl.runs.models import export_model, open_model
@@ -28,6 +34,7 @@ _POLL_S = 0.5
 
 def answers_about(run: RunFolder) -> dict[str, Callable[..., object]]:
     """Return what the server of a run answers to its operators."""
+    complete_certificates(run.path / CERTIFICATES)
     return {
         "status": lambda: read_status(run).as_dict(),
         "workers": lambda: [dataclasses.asdict(one) for one in read_workers(run)],

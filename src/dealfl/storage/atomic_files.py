@@ -17,7 +17,8 @@ from pathlib import Path
 
 from dealfl.errors import BadInput, DealError, WriteFailed
 
-_LOCK_TRIES, _LOCK_WAIT_S = 50, 0.02  # the kernel needs a moment to bury a killed process
+_LOCK_POLL_S = 0.02
+_LOCK_WAIT_S = 1.0  # the kernel needs a moment to bury a killed process
 _DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -45,10 +46,10 @@ def replace_file(
     return target
 
 
-def lock_file(path: Path, what: str) -> Callable[[], None]:
+def lock_file(path: Path, what: str, wait_s: float = _LOCK_WAIT_S) -> Callable[[], None]:
     """Lock a file until the lock is released or the process ends, even by kill −9."""
-    holder = ""
-    for _ in range(_LOCK_TRIES):
+    until_s = time.monotonic() + wait_s
+    while True:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -59,8 +60,9 @@ def lock_file(path: Path, what: str) -> Callable[[], None]:
             return partial(_unlock, descriptor, path)
         holder = os.pread(descriptor, 20, 0).decode(errors="replace")
         os.close(descriptor)
-        time.sleep(_LOCK_WAIT_S)
-    raise BadInput(f"{what} is in use by process {holder}; stop it and try again")
+        if time.monotonic() >= until_s:
+            raise BadInput(f"{what} is in use by process {holder}; stop it and try again")
+        time.sleep(_LOCK_POLL_S)
 
 
 def _lock(descriptor: int, path: Path) -> bool:

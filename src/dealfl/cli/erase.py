@@ -229,7 +229,10 @@ def _describe(erased: "ErasureResult") -> str:
             f"{erasure.persons:,}"
             + f", {erased.known_before:,} erased before" * bool(erased.known_before),
         ),
-        ("examples deleted", f"{erasure.examples:,}"),
+        (
+            "examples removed",
+            f"{erasure.examples:,} from the model, {erasure.claimed:,} as workers state",
+        ),
         (
             "workers",
             f"{erasure.workers - erasure.outstanding:,} of {erasure.workers:,} have answered",
@@ -243,7 +246,7 @@ def _describe(erased: "ErasureResult") -> str:
         "The model is equal to one that never saw them. Each salt proves, with the name, that the\n"
         "certificate is about that person; it is stored nowhere."
     )
-    if not erasure.examples:
+    if not erasure.claimed:
         ending = (
             "No worker holds anything of these persons, so the model is as it was; `dealfl show\n"
             "--owners RUN` lists all names. Their examples are refused until `dealfl readmit`."

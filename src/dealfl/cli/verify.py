@@ -96,6 +96,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         ("request", erasure.request),
         ("requested by", erasure.requested_by),
         ("persons, examples", f"{erasure.persons:,}, {erasure.examples:,}"),
+        ("examples claimed", f"{erasure.claimed:,}, as workers state; not verified"),
         ("workers outstanding", f"{erasure.outstanding:,} of {erasure.workers:,}"),
         ("model after", show_version(erasure.after)),
         *([("retrained", plain["retrained"])] if "retrained" in plain else []),

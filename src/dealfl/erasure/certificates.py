@@ -57,7 +57,8 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     requested_at: Text  # UTC, as in RFC 3339
     issued_at: Text
     persons: Number
-    examples: Number
+    examples: Number  # that left the sums of workers, as their updates show it
+    claimed: Number  # that workers say they have deleted, also before these were learned; bounded
     commitments: Annotated[tuple[Sha256, ...], Meta(max_length=16)]  # to the first persons
     workers: Number
     outstanding: Number  # workers that have not answered yet

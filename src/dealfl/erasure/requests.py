@@ -41,7 +41,7 @@ def owner_hash(key: bytes, owner: str) -> bytes:
     >>> owner_hash(b"key of the job", "ann").hex()[:16]
     '5d93711dfac19823'
     """
-    return hmac.digest(key, plain_name(owner).encode(), "sha256")
+    return hmac.digest(key, plain_name(owner).encode(errors="surrogatepass"), "sha256")
 
 
 def example_hash(key: bytes, owner: bytes, body: bytes) -> bytes:
@@ -64,17 +64,21 @@ def count_persons(entries: Iterable[bytes]) -> int:
     return sum(split_entry(entry)[0] != READMISSION for entry in entries)
 
 
-def resolve_owner(key: bytes, owner: str) -> bytes:
+def resolve_owner(key: bytes, owner: str) -> tuple[bytes, ...]:
     """Return the keyed hash of an owner whose name is given, or "#" and the hash itself.
+
+    A person can have a name that looks like a hash. Both hashes are returned then.
 
     Examples
     --------
-    >>> resolve_owner(b"key", "#" + owner_hash(b"key", "ann").hex()) == owner_hash(b"key", "ann")
-    True
+    >>> ann = owner_hash(b"key", "ann")
+    >>> ann in resolve_owner(b"key", "#" + ann.hex()), resolve_owner(b"key", "ann") == (ann,)
+    (True, True)
     """
-    if re.fullmatch("#[0-9a-f]{64}", owner):
-        return bytes.fromhex(owner[1:])
-    return owner_hash(key, owner)
+    named = owner_hash(key, owner)
+    if re.fullmatch("#[0-9a-f]{64}", plain_name(owner)):
+        return bytes.fromhex(plain_name(owner)[1:]), named
+    return (named,)
 
 
 class ErasureRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +108,7 @@ class ErasureRequest(msgspec.Struct, frozen=True, kw_only=True):
             name=_new_name(),
             requested_by=requested_by or _account(),
             entries=[
-                *(resolve_owner(key, name) for name in names),
+                *(entry for name in names for entry in resolve_owner(key, name)),
                 *(EXAMPLE + bytes.fromhex(one) for one in examples),
             ],
             commitments=[commit_to(name, salt) for name, salt in salts.items()],
@@ -117,7 +121,8 @@ class ErasureRequest(msgspec.Struct, frozen=True, kw_only=True):
         names = _plain_names(owners)
         if not names:
             raise BadInput("no person is named; give the names of one or more owners")
-        entries = [readmission_of(resolve_owner(key, name)) for name in names]
+        hashes = [entry for name in names for entry in resolve_owner(key, name)]
+        entries = [readmission_of(entry) for entry in hashes]
         return cls(name=_new_name(), requested_by=requested_by or _account(), entries=entries)
 
     @property
@@ -171,7 +176,7 @@ class RecordedErasure:
 
 def commit_to(owner: str, salt: bytes) -> str:
     """Return the commitment to a person in a certificate."""
-    return hashlib.sha256(salt + plain_name(owner).encode()).hexdigest()
+    return hashlib.sha256(salt + plain_name(owner).encode(errors="surrogatepass")).hexdigest()
 
 
 def hash_request(name: str, owners: Sequence[bytes]) -> bytes:

@@ -41,14 +41,16 @@ Hashes = Annotated[tuple[Hash, ...], Meta(max_length=MAX_OWNERS)]
 
 
 def plain_name(owner: str) -> str:
-    """Return the form in which names of owners are compared: NFC, without space around it.
+    """Return the form in which names of owners are compared: NFC, words with one blank between.
+
+    A name with a line break can so be given on one line.
 
     Examples
     --------
-    >>> plain_name(" Rene\u0301 ") == "Ren\u00e9"
+    >>> plain_name(" Rene\u0301\nDe  Cartes ") == "Ren\u00e9 De Cartes"
     True
     """
-    return unicodedata.normalize("NFC", owner).strip()
+    return " ".join(unicodedata.normalize("NFC", owner).split())
 
 
 def problem_of(message: msgspec.Struct) -> str | None:

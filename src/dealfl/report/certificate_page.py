@@ -27,7 +27,8 @@ def write_certificate_page(erasure: Erasure, certificate: Path, path: Path) -> N
     rows = {
         "Requested": f"{erasure.requested_at}, by {erasure.requested_by}",
         "Certificate issued": erasure.issued_at,
-        "Deleted": f"{_count(erasure.examples, 'example')} of {persons}",
+        "Removed from the model": f"{_count(erasure.examples, 'example')} of {persons}",
+        "Deleted, as devices state": f"{_count(erasure.claimed, 'example')}; not verified",
         "Devices": f"{answered:,} of {erasure.workers:,} have answered",
         "Model before": _describe(erasure.before),
         "Model after": _describe(erasure.after),

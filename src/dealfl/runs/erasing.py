@@ -178,7 +178,7 @@ def forget_person(run: RunFolder) -> Forgotten | None:
     assert certificate is not None
     erasure, _ = verify_certificate(certificate, Evidence())
     digest = "" if erasure.after is None else erasure.after.digest
-    return Forgotten(person, erasure.examples, digest, never_saw, str(certificate))
+    return Forgotten(person, erasure.claimed, digest, never_saw, str(certificate))
 
 
 def _read_note(path: Path) -> tuple[ErasureRequest, str]:

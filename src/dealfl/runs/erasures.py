@@ -63,7 +63,8 @@ class RequestStatus:
 
     name: str
     persons: int
-    examples: int
+    examples: int  # that left the sums of workers
+    claimed: int  # that workers say they have deleted
     answered: int
     outstanding: list[str]
     published: bool
@@ -86,6 +87,7 @@ def list_erasures(run: RunFolder, request: str = "") -> list[RequestStatus]:
                 RequestStatus(
                     one.name,
                     persons,
+                    reader.count_removed(one.name),
                     sum(answers.values()),
                     len(answers),
                     missing,
@@ -104,6 +106,7 @@ def list_erasures(run: RunFolder, request: str = "") -> list[RequestStatus]:
                 RequestStatus(
                     queued.name,
                     len(queued.entries),
+                    0,
                     0,
                     0,
                     missing,
@@ -143,6 +146,7 @@ def certify(
         issued_at=format_stamp(time.time()),
         persons=status.persons,
         examples=status.examples,
+        claimed=status.claimed,
         commitments=tuple(commitments),
         workers=workers,
         outstanding=len(status.outstanding),

@@ -132,12 +132,12 @@ class Holding:
 def find_holdings(run: RunFolder, owner: str) -> list[Holding]:
     """Return what each worker of a finished run holds of a person."""
     key, found = run.owners_key(), []
-    hashed = resolve_owner(key, owner)
+    hashes = resolve_owner(key, owner)
     for name, path in find_journals(run).items():
         with closing(Journal(path)) as journal:
-            held = journal.records_of([hashed])
+            held = journal.records_of(hashes)
             ids = [
-                example_hash(key, hashed, one.body).removeprefix(EXAMPLE).hex()
+                example_hash(key, one.owner, one.body).removeprefix(EXAMPLE).hex()
                 for records in held.values()
                 for one in records
             ]
@@ -191,7 +191,7 @@ def retrain(run: RunFolder, without: str = "") -> str:
     """Return the digest of training on all examples that the workers of a finished run hold."""
     document, files = run.document(), require_journals(run)
     assert document is not None, "a run with journals has a job"
-    left_out = resolve_owner(run.owners_key(), without) if without else b""
+    left_out = resolve_owner(run.owners_key(), without) if without else ()
     make = plan_without_data(document).make
     model = make()
     with closing(Ledger(run.ledger)) as ledger:
@@ -200,6 +200,6 @@ def retrain(run: RunFolder, without: str = "") -> str:
     for path in files.values():
         with closing(Journal(path)) as journal:
             learned = journal.records(State.LEARNED)
-        kept = [record for record in learned if record.owner != left_out]
+        kept = [record for record in learned if record.owner not in left_out]
         model.merge(statistics_of(make, kept)[0])
     return model.digest()

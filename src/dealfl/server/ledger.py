@@ -47,7 +47,7 @@ CREATE TABLE workers (
   answered INTEGER NOT NULL, forgotten INTEGER NOT NULL, forgetting INTEGER NOT NULL,
   forgetting_at INTEGER NOT NULL, asleep INTEGER NOT NULL, sleeps INTEGER NOT NULL,
   per_hour REAL NOT NULL, call_waiting INTEGER NOT NULL, call_by_s REAL NOT NULL,
-  learned INTEGER NOT NULL, evicted INTEGER NOT NULL) WITHOUT ROWID;
+  learned INTEGER NOT NULL, evicted INTEGER NOT NULL, removed INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE sums (worker TEXT PRIMARY KEY, fingerprint INTEGER NOT NULL, cells INTEGER NOT NULL)
   WITHOUT ROWID;
 CREATE TABLE pages (owner TEXT NOT NULL, array INTEGER NOT NULL, first INTEGER NOT NULL,
@@ -78,7 +78,7 @@ CREATE TABLE erasures (
   hash BLOB NOT NULL, chain BLOB NOT NULL, requested_s REAL NOT NULL, requested_by TEXT NOT NULL);
 CREATE TABLE answers (
   number INTEGER NOT NULL, worker TEXT NOT NULL, examples INTEGER NOT NULL,
-  PRIMARY KEY (number, worker)) WITHOUT ROWID;
+  removed INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (number, worker)) WITHOUT ROWID;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), content BLOB NOT NULL);
 CREATE TABLE parts (owner TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL,
@@ -578,13 +578,36 @@ class ErasureStore:
             for name, body, p, c, number, chain in rows
         ]
 
-    def put_answer(self, answer: Erased) -> None:
-        """Store a worker's answer, unless there is no such request."""
+    def put_answer(self, answer: Erased, max_examples: int) -> None:
+        """Store a worker's answer, unless there is no such request; what it claims is bounded."""
         self._execute(
-            "INSERT OR REPLACE INTO answers SELECT number, ?, ? FROM erasures "
-            "WHERE request = ? AND hash = ?",
-            (answer.worker, answer.examples, answer.request, answer.hash),
+            "INSERT INTO answers (number, worker, examples) SELECT number, ?, ? FROM erasures "
+            "WHERE request = ? AND hash = ? "
+            "ON CONFLICT DO UPDATE SET examples = excluded.examples",
+            (answer.worker, min(answer.examples, max_examples), answer.request, answer.hash),
         )
+
+    def attribute(self, row: WorkerRow) -> int:
+        """Attribute examples that left a worker's sum to its answers; return how many remain.
+
+        They wait for an answer that is missing. An answer cannot account for more than it claims;
+        the latest request comes first.
+        """
+        rest = row.removed
+        if self.unanswered(row.name, row.answered, 1):
+            return rest
+        query = (
+            "SELECT number, examples - removed FROM answers "
+            "WHERE worker = ? AND removed < examples ORDER BY number DESC LIMIT 64"
+        )
+        for number, open_examples in self._execute(query, (row.name,)).fetchall():
+            part = min(rest, open_examples)
+            self._execute(
+                "UPDATE answers SET removed = removed + ? WHERE number = ? AND worker = ?",
+                (part, number, row.name),
+            )
+            rest -= part
+        return 0
 
     def count_persons(self, shown: int) -> int:
         """Return the number of persons in the requests after a number."""

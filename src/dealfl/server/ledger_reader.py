@@ -57,6 +57,7 @@ class WorkerRow(msgspec.Struct, frozen=True):
     call_by_s: float = 0.0  # 0 if it is connected
     learned: int = 0  # examples in all its replies
     evicted: int = 0
+    removed: int = 0  # examples that left its sum by erasure, and that no answer accounts for yet
 
 
 class LedgerState(msgspec.Struct, frozen=True):
@@ -263,7 +264,7 @@ class LedgerReader:
         ]
 
     def answers(self, request: str) -> dict[str, int]:
-        """Return the answers to an erasure request."""
+        """Return how many examples each worker claims to have deleted for an erasure request."""
         rows = self._db.execute(
             "SELECT w.name, coalesce(a.examples, 0) FROM erasures e JOIN workers w "
             "LEFT JOIN answers a ON a.number = e.number AND a.worker = w.name "
@@ -271,6 +272,14 @@ class LedgerReader:
             (request,),
         )
         return dict(rows.fetchall())
+
+    def count_removed(self, request: str) -> int:
+        """Return how many examples left the sums of workers by an erasure request."""
+        query = (
+            "SELECT coalesce(sum(removed), 0) FROM answers JOIN erasures USING (number) "
+            "WHERE request = ?"
+        )
+        return int(self._db.execute(query, (request,)).fetchone()[0])
 
     # -- workers --------------------------------------------------------------------------------
 

@@ -208,6 +208,7 @@ class Membership:
             incarnation=row.incarnation + 1,
             counted=0,
             examples=0,
+            removed=0,
             flag=flag,
             forgotten=0,
             forgetting=0,

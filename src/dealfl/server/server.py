@@ -74,6 +74,7 @@ class Server:
         self._rounds = Rounds(
             job, ledger, self._aggregation, self._members, rules or Rules(), selector or Uniform()
         )
+        self._removing: set[str] = set()  # workers whose answers or sums changed by erasures
         self._actions: dict[type, Callable[[Any, float], list[Message]]] = {
             Announce: self._receive_announce,
             Asleep: self._receive_asleep,
@@ -160,6 +161,7 @@ class Server:
         with self._transaction():
             for message, problem in messages:
                 replies += receive(message, problem, now_s)
+            self._attribute_removed()
             replies += self._rounds.advance(now_s)
             if self._rounds.finished or self._rounds.draining:
                 self._aggregation.save_total()
@@ -323,7 +325,11 @@ class Server:
                 self._rounds.publication.note_eviction(row, message.sequence, self._rounds.rules)
             row = self._members.rows[row.name]
             busy = row.training and self._is_assigned(row, now_s)  # if not, this was all it had
-            self._members.put(replace(row, examples=examples, training=busy))
+            removed = row.removed
+            if message.round is None or message.rebuilt:  # an erasure, not a training
+                removed += max(-(stored.records or 0), 0)
+            self._members.put(replace(row, examples=examples, training=busy, removed=removed))
+            self._removing |= {row.name} if removed else set()
         sleep = self._rounds.send_to_sleep(row.name, now_s)
         return [Receipt(**_key(message), term=self._members.term), *sleep]
 
@@ -362,13 +368,23 @@ class Server:
         return [Verdict(**_key(message), withdrawn=withdrawn, term=self._members.term)]
 
     def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:
-        self._ledger.erasures.put_answer(message)
+        self._ledger.erasures.put_answer(message, self._rounds.rules.max_examples)
+        self._removing.add(message.worker)
         receipt = ErasedReceipt(
             job=self.job, worker=message.worker, request=message.request, hash=message.hash
         )
         if message.worker not in self._members.rows:
             return [receipt]
         return [receipt, *self._rounds.send_to_sleep(message.worker, now_s)]
+
+    def _attribute_removed(self) -> None:
+        """Note for each answer to an erasure how many examples left the sum of its worker."""
+        for name in sorted(self._removing & self._members.rows.keys()):
+            row = self._members.rows[name]
+            rest = self._ledger.erasures.attribute(row) if row.removed else 0
+            if rest != row.removed:
+                self._members.put(replace(row, removed=rest))
+        self._removing.clear()
 
     def _receive_fetch(self, message: Fetch, now_s: float) -> list[Message]:  # noqa: ARG002
         is_member = message.worker in self._members.rows

@@ -217,3 +217,45 @@ def test_a_restored_ledger_begins_one_new_epoch() -> None:
         pair.talk()
     assert len({m.epoch for m in pair.kinds_sent(Welcome)}) == 2
     assert pair.server.epoch != before
+
+
+def test_a_ledger_put_back_is_exact_at_once_although_a_round_is_open() -> None:
+    """A round of the backup waits for nobody: no worker knows its assignment any more."""
+    pair = Pair()
+    pair.learn("ann")
+    pair.worker.ingest([("bob", row(0.0, 0.5, 1.0))])
+    announced = pair.worker.handle((), pair.now_s + 1.0)
+    pair.server.handle(announced.messages, pair.now_s + 1.0)
+    assert pair.ledger.rounds.find_open() is not None
+    backup = pair.ledger.content()
+    pair.talk()
+    pair.learn("eve")
+    held = learned_statistics(pair.journal)
+    pair.restore_ledger(backup)
+    open_round = pair.ledger.rounds.find_open()
+    assert open_round is not None
+    pair.now_s = open_round.deadline_s - 30.0
+    pair.worker.reconnect()
+    step = pair.worker.handle((), pair.now_s)
+    behind = []
+    for _ in range(4):
+        back = pair.server.handle(step.messages, pair.now_s)
+        behind.append(pair.server.workers["w"].behind > 0)
+        step = pair.worker.handle(back.messages, pair.now_s)
+    assert pair.counted() == held
+    assert behind[0], "it is known that the sum is old"
+    assert not behind[-1]
+    assert pair.server.reader.closed_rounds()[-1].reason == "restored"
+
+
+def test_a_worker_that_is_silent_after_a_restore_counts_as_behind() -> None:
+    pair = Pair()
+    pair.learn("ann")
+    assert pair.server.workers["w"].behind == 0
+    with pair.ledger.transaction():
+        pair.ledger.begin_epoch()  # as `dealfl restore` does
+    pair.start_server()
+    assert pair.server.workers["w"].behind > 0
+    pair.talk()
+    assert pair.server.workers["w"].behind == 0
+    pair.check()

@@ -131,6 +131,7 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
     return [
         ("rounds", _rounds(status)),
         ("open round", _open_round(status)),
+        *([("catching up", _catching_up(status))] if status.catching_up else []),
         ("workers", (states or "none yet") + sleeping + flagged),
         ("updates", f"{status.updates_counted:,} counted, {status.updates_waiting:,} waiting"),
         ("examples", f"{status.examples_learned:,} learned, {status.examples_evicted:,} evicted"),
@@ -141,6 +142,10 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
         ("pace", pace),
         *([("fairness not met", unmet)] if unmet else []),
     ]
+
+
+def _catching_up(status: "RunStatus") -> str:
+    return f"the ledger was restored; {status.catching_up:,} workers have not sent their sums yet"
 
 
 def _has_ended(status: "RunStatus") -> bool:

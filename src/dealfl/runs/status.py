@@ -51,6 +51,7 @@ class RunStatus(RunStart):
     converged: bool
     workers: dict[str, int]
     flagged: int
+    catching_up: int  # workers whose sums may be older than a restore of the ledger
     next_call_s: float | None
     updates_counted: int
     updates_waiting: int
@@ -132,6 +133,7 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         converged=kept.converged,
         workers={name: sum(one.state == name for one in workers) for name in _STATES},
         flagged=sum(bool(one.flag) for one in workers),
+        catching_up=sum(one.row.behind > 0 for one in ledger.workers()),
         updates_counted=counted,
         next_call_s=min((one.call_by_s for one in workers if one.call_by_s), default=None),
         updates_waiting=sum(one.updates_waiting for one in workers),

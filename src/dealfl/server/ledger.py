@@ -29,6 +29,7 @@ from dealfl.server.ledger_reader import (
     LedgerState,
     OpenRound,
     WorkerRow,
+    note_restore,
     worker_row,
 )
 from dealfl.server.sums import SumStore
@@ -47,7 +48,8 @@ CREATE TABLE workers (
   answered INTEGER NOT NULL, forgotten INTEGER NOT NULL, forgetting INTEGER NOT NULL,
   forgetting_at INTEGER NOT NULL, asleep INTEGER NOT NULL, sleeps INTEGER NOT NULL,
   per_hour REAL NOT NULL, call_waiting INTEGER NOT NULL, call_by_s REAL NOT NULL,
-  learned INTEGER NOT NULL, evicted INTEGER NOT NULL, removed INTEGER NOT NULL) WITHOUT ROWID;
+  learned INTEGER NOT NULL, evicted INTEGER NOT NULL, behind INTEGER NOT NULL,
+  removed INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE sums (worker TEXT PRIMARY KEY, fingerprint INTEGER NOT NULL, cells INTEGER NOT NULL)
   WITHOUT ROWID;
 CREATE TABLE pages (owner TEXT NOT NULL, array INTEGER NOT NULL, first INTEGER NOT NULL,
@@ -159,6 +161,7 @@ class Ledger(Database):
         self.change_state(
             former_epochs=tuple(dict.fromkeys(former[-_EPOCHS:])), epoch=secrets.token_hex(16)
         )
+        self.put_workers([note_restore(row) for row in self.workers().values()])
 
     def list_parts(self, owner: str) -> dict[str, bytes]:
         """Return the stored state of a part of the server, such as "selector", by name."""

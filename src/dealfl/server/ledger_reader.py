@@ -19,6 +19,7 @@ from dealfl.server.sums import TOTAL, read_sum
 from dealfl.storage import find_write_failure, open_read_only
 
 SCHEMA_VERSION = 1
+_UNKNOWN = 2**53  # a sequence that no update has
 
 
 class WorkerRow(msgspec.Struct, frozen=True):
@@ -57,7 +58,14 @@ class WorkerRow(msgspec.Struct, frozen=True):
     call_by_s: float = 0.0  # 0 if it is connected
     learned: int = 0  # examples in all its replies
     evicted: int = 0
+    behind: int = 0  # 1 + the update that brings its sum up to date after a restore; 0 if it is
     removed: int = 0  # examples that left its sum by erasure, and that no answer accounts for yet
+
+
+def note_restore(row: WorkerRow) -> WorkerRow:
+    """Return a worker's row after a restore: it counts as absent until it announces itself."""
+    behind = 0 if row.heard_s is None else _UNKNOWN  # a removed worker has no sum
+    return msgspec.structs.replace(row, asleep=True, training=False, behind=behind)
 
 
 class LedgerState(msgspec.Struct, frozen=True):
@@ -70,6 +78,7 @@ class LedgerState(msgspec.Struct, frozen=True):
     schema: Schema | None = None  # of the sums; None before the first total
     digest: str = ""  # of the total
     total_lags: bool = False  # the stored total lacks updates that count; their sums have them
+    round_epoch: str = ""  # of the assignments of the open round
     next_opening_s: float | None = None  # earliest time of the next round
     stable_rounds: int = 0  # consecutive rounds that hardly changed the model
     converged: bool = False
@@ -120,7 +129,7 @@ class OpenRound:
 
 @dataclass(frozen=True, slots=True)
 class ClosedRound:
-    """A closed round; closed by "majority", "time to live", "declined" or "booked"."""
+    """A closed round; closed by "majority", "time to live", "declined", "booked", "restored"."""
 
     number: int
     reason: str

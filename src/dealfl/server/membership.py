@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from dealfl.protocol import MAX_OWNERS, PROTOCOL, Announce, Erase, Message, Position, Welcome
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger, Listed
-from dealfl.server.ledger_reader import WorkerRow
+from dealfl.server.ledger_reader import WorkerRow, note_restore
 from dealfl.server.roster import Roster, note_announcement
 from dealfl.server.rules import Rules
 
@@ -106,6 +106,8 @@ class Membership:
         row, replies = self._send_erasures(row, reached)
         if message.incarnation == row.incarnation:
             row = _note_forgetting(row, reached.number, message.sequence)
+            if row.behind and message.epoch == self.epoch:
+                row = _note_catching_up(replace(row, behind=message.sequence + 1))
         self.put(row)
         if message.incarnation != row.incarnation or message.epoch not in ("", self.epoch):
             replies.append(self.welcome(row))
@@ -117,7 +119,8 @@ class Membership:
         if not message.incarnation:
             return row
         self._notice_restore(message, ahead=True)  # the record of this worker is gone
-        return self.begin_incarnation(replace(row, incarnation=message.incarnation), _RESTORED)
+        row = note_restore(replace(row, incarnation=message.incarnation))
+        return self.begin_incarnation(row, _RESTORED)
 
     def _compare(self, message: Announce, row: WorkerRow) -> WorkerRow:
         """Begin a new incarnation if worker and record contradict each other."""
@@ -129,6 +132,7 @@ class Membership:
         # a copy of this ledger that was used in between has written other receipts
         ahead |= same and not set(message.terms) <= set(self._ledger.state.terms)
         self._notice_restore(message, ahead)
+        row = self.rows[row.name]
         if ahead:
             row = replace(row, incarnation=max(row.incarnation, message.incarnation))
             return self.begin_incarnation(row, _RESTORED)
@@ -153,7 +157,10 @@ class Membership:
             restored = bool(message.epoch) and message.epoch not in former
         # one new epoch a term: a ledger is restored while no server runs
         if restored and self.epoch == self._first_epoch:
+            self.save()
             self._ledger.begin_epoch(message.epoch)
+            for row in list(self.rows.values()):
+                self.put(note_restore(row))
 
     def _send_erasures(self, row: WorkerRow, reached: Position) -> tuple[WorkerRow, list[Message]]:
         """Return the requests that a worker has not answered, and the part of the list before."""
@@ -228,7 +235,8 @@ class Membership:
         for name, problem in done.held_back.items():
             self.put(replace(self.rows[name], flag=problem))
         for name, counted in done.counted.items():
-            self.put(_confirm_forgetting(replace(self.rows[name], counted=counted)))
+            row = replace(self.rows[name], counted=counted)
+            self.put(_note_catching_up(_confirm_forgetting(row)))
         return replies
 
 
@@ -246,6 +254,11 @@ def _note_forgetting(row: WorkerRow, number: int, sequence: int) -> WorkerRow:
     if row.forgetting <= row.forgotten < number:
         row = replace(row, forgetting=number, forgetting_at=sequence)
     return _confirm_forgetting(row)
+
+
+def _note_catching_up(row: WorkerRow) -> WorkerRow:
+    """Note whether the sum of a worker is up to date again after a restore."""
+    return replace(row, behind=0) if row.counted + 1 >= row.behind else row
 
 
 def _confirm_forgetting(row: WorkerRow) -> WorkerRow:

@@ -170,7 +170,9 @@ class Rounds:
                 later_s = now_s + self.rules.ttl_s
                 open_round = dataclasses.replace(open_round, opened_s=now_s, deadline_s=later_s)
                 self._ledger.rounds.shift(open_round)
-            reason = self._reason_to_close(open_round, now_s)
+            # what was assigned before a restore means nothing to workers; updates wait for the end
+            is_old = self._ledger.state.round_epoch != self._members.epoch
+            reason = "restored" if is_old else self._reason_to_close(open_round, now_s)
             if not reason:
                 return []
             replies += self._close(open_round, reason, now_s)
@@ -234,6 +236,7 @@ class Rounds:
         deadline_s = now_s + self.rules.ttl_s
         waiting = {name: rows[name].waiting for name in chosen}
         self._ledger.rounds.open(number, now_s, deadline_s, waiting, len(eligible))
+        self._ledger.change_state(round_epoch=self._members.epoch)
         for name in chosen:
             self.predictions.expect(rows[name])
             busy_until_s = max(deadline_s, rows[name].call_by_s + self.rules.ttl_s)

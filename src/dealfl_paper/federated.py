@@ -10,7 +10,7 @@ from typing import Any
 
 from dealfl.api import Fleet, run
 from dealfl.server import Selection
-from dealfl.simulate import Outcome, Round, finish, start_run
+from dealfl.simulate import Outcome, Round, finish, split_fleet, start_run
 from dealfl.simulate import run_fleet as simulate
 from dealfl_paper.figure import Row, Setting
 from dealfl_paper.one_user import change_models
@@ -57,7 +57,10 @@ def compare_systems(setting: Setting) -> Sequence[Row]:
         "data.rows": min(setting["rows"], count_examples(setting["dataset"])),
     }
     fleet = _fleet(setting["dataset"], setting["learner"], setting["seed"], keys).simulated
-    deal, other = (simulate(fleet.as_system(scheme)).energy for scheme in ("deal", "original"))
+    split = split_fleet(fleet)
+    deal, other = (
+        simulate(fleet.as_system(scheme), split=split).energy for scheme in ("deal", "original")
+    )
     return [
         {
             "whole_j": deal.whole_j,

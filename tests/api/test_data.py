@@ -9,7 +9,7 @@ from scipy import sparse
 
 import dealfl
 from dealfl.cli import main
-from dealfl.jobs import Document
+from dealfl.jobs import Document, Plan
 from dealfl.jobs.proposals import Start
 from dealfl.learners import RowLearner
 from dealfl.simulate import read_fleet
@@ -140,3 +140,21 @@ def test_arrays_become_a_job_without_a_detour_through_text(monkeypatch: pytest.M
     fleet = dealfl.Fleet.from_arrays(X, NUMBERS, workers=2, settings={"job.rounds": 1})
     assert dealfl.run(fleet, verbose=False).exact
     assert len(read) == 1
+
+
+def test_all_schemes_of_a_run_share_examples_that_are_read_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet = dealfl.Fleet.from_arrays(X, NUMBERS, workers=2)
+    read: list[Plan] = []
+    whole = Plan.read
+
+    def count(plan: Plan) -> Any:
+        read.append(plan)
+        return whole(plan)
+
+    monkeypatch.setattr(Plan, "read", count)
+    assert len(dealfl.run(fleet, rounds=1, verbose=False, compare=True).outcomes.outcomes) == 4
+    assert len(read) == 1
+    dealfl.sweep(fleet, {"job.forget_fraction": ["0", "0.1"]}, 2, 1, verbose=False)
+    assert len(read) == 2

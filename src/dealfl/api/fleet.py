@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,16 @@ from dealfl.data.sources import MemoryRows, MemoryTable, feature_columns
 from dealfl.errors import BadInput, unknown_name
 from dealfl.escaping import for_html
 from dealfl.jobs import Data, Document, Reading, read_job, read_plan
-from dealfl.jobs.proposals import Roles, Sizes, Start, Wishes, start, start_in_memory, take_guess
+from dealfl.jobs.proposals import (
+    Roles,
+    Sizes,
+    Start,
+    Wishes,
+    start,
+    start_rows,
+    start_table,
+    take_guess,
+)
 from dealfl.learners import LEARNERS, column_array, frame_columns, is_frame, learners_for
 from dealfl.runs import default_job
 from dealfl.settings import plain_value
@@ -127,19 +136,16 @@ class Fleet:
             If the data cannot be learned from, or a setting is wrong.
         """
         _require_learner(learner, "histories", ("regression", "classification"), "from_histories")
-        data: Data
-        if sparse.issparse(X):
-            if owners is not None or times is not None:
-                raise BadInput("owners and times need a dense X; pass X.toarray()")
-            data, roles, kind = _sparse_rows(name, X, y), Roles(), "libsvm"
-        else:
-            data, roles = _examples_table(name, X, y, owners, times)
-            kind = "csv"
-        wishes = Wishes(
-            format=kind, roles=roles, learner=learner or "", workers=_require_count(workers)
-        )
-        begun = start_in_memory(data, wishes)
-        return cls._proposed(begun, wishes, test_share, settings, data)
+        wishes = Wishes(learner=learner or "", workers=_require_count(workers))
+        if not sparse.issparse(X):
+            table, roles = _examples_table(name, X, y, owners, times)
+            wishes = replace(wishes, format="csv", roles=roles)
+            begun = start_table(table, wishes)
+            return cls._proposed(begun, wishes, test_share, settings, table)
+        if owners is not None or times is not None:
+            raise BadInput("owners and times need a dense X; pass X.toarray()")
+        rows = _sparse_rows(name, X, y)
+        return cls._proposed(start_rows(rows, wishes), wishes, test_share, settings, rows)
 
     @classmethod
     def from_histories(
@@ -195,7 +201,7 @@ class Fleet:
         wishes = Wishes(
             format="ratings", roles=roles, learner=learner or "", workers=_require_count(workers)
         )
-        begun = start_in_memory(data, wishes, count)
+        begun = start_table(data, wishes, count)
         return cls._proposed(begun, wishes, test_share, settings, data)
 
     @classmethod

@@ -30,9 +30,10 @@ from dealfl.simulate import (
     Processes,
     Progress,
     RunState,
+    Split,
     finish,
     require_processes,
-    split_examples,
+    split_fleet,
     start_run,
 )
 from dealfl.storage import replace_file
@@ -138,10 +139,9 @@ class Run:
             done.update(found)
             self._folder.save_outcomes(done)
 
-        own = self._fleet  # all processes share the examples
-        split = split_examples(own.plan, own.data, own.workers, own.job.seed)
+        split = split_fleet(self._fleet)  # all schemes and processes share the examples
         left = [scheme for scheme in self.schemes if scheme not in done][1:]
-        others = {scheme: partial(self._run_scheme, scheme) for scheme in left}
+        others = {scheme: partial(self._run_scheme, scheme, split) for scheme in left}
         with Processes(others, self._processes, keep) as processes:
             for place, scheme in enumerate(self.schemes, 1):
                 watcher.start_scheme(scheme, place, len(self.schemes))
@@ -150,13 +150,17 @@ class Run:
                     self._raise_if_stopped()
                 if scheme not in done:
                     poll = partial(processes.poll, busy=1)
-                    keep({scheme: self._run_scheme(scheme, watcher.show_progress, poll)})
+                    keep({scheme: self._run_scheme(scheme, split, watcher.show_progress, poll)})
                     gc.collect()  # the run is a cycle of references; its model may be large
                 watcher.finish_scheme(done[scheme])
                 self._raise_if_stopped()
-        outcomes, base = tuple(done[scheme] for scheme in self.schemes), str(self._start_from or "")
-        text, central = self._folder.job_text(), split.central_quality()
-        return Result(own.job.name, outcomes, text, base, central)
+        return Result(
+            self._fleet.job.name,
+            tuple(done[scheme] for scheme in self.schemes),
+            settings=self._folder.job_text(),
+            started_from=str(self._start_from or ""),
+            central=split.central_quality(),
+        )
 
     def save(self, result: Result, write_page: Callable[[Result, Path], None] | None) -> Path:
         """Write the result and the report, and delete the saved state."""
@@ -173,9 +177,13 @@ class Run:
         return shown
 
     def _run_scheme(
-        self, scheme: str, show: Callable[[Progress], None], poll: Callable[[], None] = lambda: None
+        self,
+        scheme: str,
+        split: Split,
+        show: Callable[[Progress], None],
+        poll: Callable[[], None] = lambda: None,
     ) -> Outcome:
-        with closing(self._start(scheme, show)) as run:
+        with closing(self._start(scheme, split, show)) as run:
             logged, saved_s, saving_s = len(run.rounds), self._clock(), 0.0
             applied = set[Path]()  # earlier schemes may have applied requests before
             self._apply_requests(run, applied)
@@ -217,12 +225,12 @@ class Run:
             run.erase(one.name, one.entries, one.requested_by)
             applied.add(file)
 
-    def _start(self, scheme: str, show: Callable[[Progress], None]) -> FleetRun:
+    def _start(self, scheme: str, split: Split, show: Callable[[Progress], None]) -> FleetRun:
         fleet, base = self._fleet.as_system(scheme), None
         if self._start_from is not None:
             base = read_statistics(self._start_from, fleet.plan.make())
         state, key = self._folder.state(scheme), self._folder.owners_key()
-        return start_run(fleet, state, progress=show, base=base, owners_key=key)
+        return start_run(fleet, state, progress=show, base=base, owners_key=key, split=split)
 
     def _save_progress(self, run: FleetRun) -> None:
         self._folder.save_state(run.fleet.job.scheme, run.state())

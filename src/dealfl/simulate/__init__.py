@@ -2,7 +2,7 @@
 
 from dealfl.simulate.evaluation import METRICS, Trivial, make_questions, standard_error
 from dealfl.simulate.fleet import SECTIONS, FleetSpec, read_fleet
-from dealfl.simulate.fleet_run import FleetRun, RunState, finish, run_fleet, start_run
+from dealfl.simulate.fleet_run import FleetRun, RunState, finish, run_fleet, split_fleet, start_run
 from dealfl.simulate.key_reference import describe_keys
 from dealfl.simulate.outcome import FleetEnergy, Outcome, Participant, Progress, Round, Savings
 from dealfl.simulate.processes import Processes, require_processes
@@ -42,6 +42,7 @@ __all__ = [
     "require_processes",
     "run_fleet",
     "split_examples",
+    "split_fleet",
     "standard_error",
     "start_run",
     "sweep",

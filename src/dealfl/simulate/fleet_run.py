@@ -18,6 +18,7 @@ import msgspec
 
 from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.exact import Statistics, prefer_loops
+from dealfl.jobs import Reading
 from dealfl.learners import StoredRecord, cycles_of, statistics_of
 from dealfl.power import PhoneSpending, Radio, Spent
 from dealfl.server import Ledger, Server
@@ -40,7 +41,7 @@ from dealfl.simulate.outcome import (
     fleet_energy,
 )
 from dealfl.simulate.simulation import SERVER, Arrives, FleetSimulation, FleetState, Network
-from dealfl.simulate.split import split_examples
+from dealfl.simulate.split import Split, split_examples
 from dealfl.simulate.traffic import Askers, Traffic
 from dealfl.storage import replace_file
 from dealfl.worker import SCHEMES, Device, Journal, PhoneMeter, State, Worker
@@ -130,11 +131,12 @@ class FleetRun:
         progress: Report | None = None,
         base: Statistics | None = None,
         owners_key: bytes | None = None,
+        split: Split | None = None,
     ) -> None:
         self.fleet = fleet
         self.ledger = ledger
         self.base = base
-        self.split = split_examples(fleet.plan, fleet.data, fleet.workers, fleet.job.seed)
+        self.split = split or split_fleet(fleet)
         self._fingerprint = cache(partial(self.split.fingerprint, fleet.fingerprint, base))
         self._progress = progress
         self._owners_key = owners_key or secrets.token_bytes(32)
@@ -455,11 +457,19 @@ def _skip(things: Iterator[object], count: int) -> None:
 # -- from start to end ---------------------------------------------------------------------------
 
 
+def split_fleet(fleet: FleetSpec, reading: Reading | None = None) -> Split:
+    """Split the examples of a fleet; they are read now, unless they have been loaded."""
+    return split_examples(fleet.plan, fleet.data, fleet.workers, fleet.job.seed, reading)
+
+
 def run_fleet(
-    fleet: FleetSpec, ledger: str | Path = ":memory:", progress: Report | None = None
+    fleet: FleetSpec,
+    ledger: str | Path = ":memory:",
+    progress: Report | None = None,
+    split: Split | None = None,
 ) -> Outcome:
     """Run a fleet to its end. The same fleet and seed give the same outcome."""
-    with closing(start_run(fleet, ledger=ledger, progress=progress)) as run:
+    with closing(start_run(fleet, ledger=ledger, progress=progress, split=split)) as run:
         run.pump()
         return finish(run)
 
@@ -472,10 +482,11 @@ def start_run(
     progress: Report | None = None,
     base: Statistics | None = None,
     owners_key: bytes | None = None,
+    split: Split | None = None,
 ) -> FleetRun:
-    """Return a run at its start, or at a saved state."""
+    """Return a run at its start, or at a saved state; its examples may be split already."""
     key = owners_key if state is None else state.owners_key
-    run = FleetRun(fleet, Ledger(ledger), progress, base, key)
+    run = FleetRun(fleet, Ledger(ledger), progress, base, key, split)
     if _plan_operations(run) >= _MANY_OPERATIONS:
         prefer_loops()
     if state is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from typing import Annotated, Any, ClassVar
 
@@ -123,11 +123,20 @@ class Split:
             return None
 
 
-def split_examples(plan: Plan, data: Partition, workers: int, seed: int) -> Split:
-    """Split the examples of a job; the same seed gives the same split."""
+def load_examples(plan: Plan) -> Reading:
+    """Read the examples of a job, with features in the form that its learner takes."""
+    reading, X = plan.read()
+    return replace(reading, examples=replace(reading.examples, features=X))
+
+
+def split_examples(
+    plan: Plan, data: Partition, workers: int, seed: int, reading: Reading | None = None
+) -> Split:
+    """Split the examples of a job, as loaded or read now; the same seed gives the same split."""
     task = plan.subject.task
-    reading, X = _load(plan)
+    reading = reading or load_examples(plan)
     examples = reading.examples
+    X: Any = examples.features
     draw = np.random.Generator(np.random.PCG64([seed, 1]))
     order = draw.permutation(len(examples))[: data.rows or None]
     cut = max(1, round(data.test_share * len(order)))
@@ -164,13 +173,6 @@ def _blocks(X: Any, targets: Any, places: Indices) -> Iterator[tuple[Any, ...]]:
     for first in range(0, len(places), _BLOCK_ROWS):
         part = places[first : first + _BLOCK_ROWS]
         yield (X[part],) if targets is None else (X[part], targets[part])
-
-
-@lru_cache(maxsize=2)  # a sweep uses the same data many times
-def _load(plan: Plan) -> tuple[Reading, Any]:
-    reading, X = plan.read()
-    examples = replace(reading.examples, features=X)  # nothing needs the raw ones
-    return replace(reading, examples=examples), X
 
 
 def _test_set(examples: Examples, X: Any, test: Indices, seed: int) -> tuple[Any, ...]:  # noqa: ANN401

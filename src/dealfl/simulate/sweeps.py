@@ -11,12 +11,12 @@ from functools import partial
 from scipy.special import stdtrit
 
 from dealfl.errors import BadInput
-from dealfl.jobs import Data, Document
+from dealfl.jobs import Data, Document, Plan, Reading
 from dealfl.simulate.fleet import FleetSpec, read_fleet
-from dealfl.simulate.fleet_run import run_fleet
+from dealfl.simulate.fleet_run import run_fleet, split_fleet
 from dealfl.simulate.outcome import Outcome, Progress
 from dealfl.simulate.processes import Processes
-from dealfl.simulate.split import split_examples
+from dealfl.simulate.split import load_examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +121,38 @@ def _run_all(
             progress(SweepProgress(number, len(fleets), inside))
 
     step = 8 * max(processes, 1)  # a few more than run at a time
+    loaded = _Loaded()
     for first in range(0, len(fleets), step):
-        fleet = fleets[first]
-        split_examples(
-            fleet.plan, fleet.data, fleet.workers, fleet.job.seed
-        )  # read before processes fork
-        found: dict[str, Outcome] = {}
-        tasks = {f"{number}": partial(_run, fleet) for number, fleet in enumerate(fleets, 1)}
-        tasks = dict(itertools.islice(tasks.items(), first, first + step))
-        with Processes(tasks, processes, found.update) as forked:
+        loaded.read(fleets[first].plan)  # before processes fork
+        outcomes: dict[str, Outcome] = {}
+        tasks = {
+            f"{number}": partial(_run, fleet, loaded)
+            for number, fleet in enumerate(fleets[first : first + step], first + 1)
+        }
+        with Processes(tasks, processes, outcomes.update) as forked:
             for name, task in tasks.items():
                 report = partial(show, int(name))
                 if name in forked:
                     forked.finish(name, report, lambda: False)
-                yield found.pop(name) if name in found else task(report)
+                yield outcomes.pop(name) if name in outcomes else task(report)
 
 
-def _run(fleet: FleetSpec, show: Callable[[Progress], None]) -> Outcome:
-    return run_fleet(fleet, progress=show)
+class _Loaded:
+    """The examples of the last plan: fleets of a sweep mostly have the same."""
+
+    def __init__(self) -> None:
+        self._plan: Plan | None = None
+
+    def read(self, plan: Plan) -> Reading:
+        """Return the examples of a plan."""
+        if plan != self._plan:
+            self._reading = load_examples(plan)
+            self._plan = plan
+        return self._reading
+
+
+def _run(fleet: FleetSpec, loaded: _Loaded, show: Callable[[Progress], None]) -> Outcome:
+    return run_fleet(fleet, progress=show, split=split_fleet(fleet, loaded.read(fleet.plan)))
 
 
 def _combinations(vary: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:

@@ -48,25 +48,25 @@ class Content:
 
 
 @contextmanager
-def open_bytes(source: Path | Content) -> Iterator[BinaryIO]:
+def open_bytes(data: Path | Content) -> Iterator[BinaryIO]:
     """Open a file, unpacked according to its suffix, or a content as it is."""
-    if isinstance(source, Content):
-        yield io.BytesIO(source.data)
+    if isinstance(data, Content):
+        yield io.BytesIO(data.data)
         return
-    with _open_file(source) as file, _unpack(str(source), file, None) as stream:
+    with _open_file(data) as file, _unpack(str(data), file, None) as stream:
         yield stream
 
 
 @contextmanager
-def open_text(source: Path | Content, encoding: str = "utf-8") -> Iterator[TextIO]:
+def open_text(data: Path | Content, encoding: str = "utf-8") -> Iterator[TextIO]:
     """Open a file or a content as text; line ends are kept."""
-    with open_bytes(source) as stream:
+    with open_bytes(data) as stream:
         codec = "utf-8-sig" if encoding == "utf-8" else encoding
         try:
             yield io.TextIOWrapper(stream, encoding=codec, newline="")
         except UnicodeError as error:
             raise BadInput(
-                f"{source} is not text in {encoding}: {error}; "
+                f"{data} is not text in {encoding}: {error}; "
                 'if it comes from Windows, set source.encoding = "windows-1252"'
             ) from error
 

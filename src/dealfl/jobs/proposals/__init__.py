@@ -7,7 +7,8 @@ from dealfl.jobs.proposals.proposal import (
     Start,
     Wishes,
     start,
-    start_in_memory,
+    start_rows,
+    start_table,
     take_guess,
 )
 from dealfl.jobs.proposals.survey import Found
@@ -20,6 +21,7 @@ __all__ = [
     "Start",
     "Wishes",
     "start",
-    "start_in_memory",
+    "start_rows",
+    "start_table",
     "take_guess",
 ]

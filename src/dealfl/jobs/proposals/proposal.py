@@ -683,23 +683,28 @@ def _start_ratings(
     )
 
 
-def start_in_memory(
-    data: MemoryTable | MemoryRows, wishes: Wishes, n_items: int | None = None
-) -> Start:
-    """Propose a job for data in memory; every column of a table without a role is a feature."""
-    path, layout = Path(data.name), Layout()
-    if isinstance(data, MemoryRows):
-        (label,), matrix = survey(data.labels, layout), data.matrix
-        limits = (float(matrix.data.min(initial=0.0)), float(matrix.data.max(initial=0.0)))
-        return _start_libsvm(path, wishes, layout, label, {matrix.shape[1] - 1: limits})
+def start_rows(data: MemoryRows, wishes: Wishes) -> Start:
+    """Propose a job for sparse rows in memory."""
+    layout = Layout()
+    (label,) = survey(data.labels, layout)
+    values = data.matrix.data
+    limits = (float(values.min(initial=0.0)), float(values.max(initial=0.0)))
+    last = data.matrix.shape[1] - 1
+    return _start_libsvm(Path(data.name), wishes, layout, label, {last: limits})
+
+
+def start_table(data: MemoryTable, wishes: Wishes, n_items: int | None = None) -> Start:
+    """Propose a job for a table in memory; every column of it without a role is a feature."""
+    path = Path(data.name)
+    layout = Layout()
     columns = survey(data, layout)
-    if wishes.format != "ratings":
+    if wishes.format == "ratings":
+        return _start_ratings(path, wishes, layout, columns, take_guess, n_items)
 
-        def no_guess(role: str, names: Sequence[str], _: str, required: bool) -> str:
-            return take_guess(role, names, "", required)
+    def no_guess(role: str, names: Sequence[str], _: str, required: bool) -> str:
+        return take_guess(role, names, "", required)
 
-        return _start_table(path, wishes, layout, columns, no_guess, keep=True)
-    return _start_ratings(path, wishes, layout, columns, take_guess, n_items)
+    return _start_table(path, wishes, layout, columns, no_guess, keep=True)
 
 
 def take_guess(role: str, names: Sequence[str], guess: str, required: bool) -> str:

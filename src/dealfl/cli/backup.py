@@ -22,7 +22,9 @@ _RESTORE = """\
 examples:
   dealfl restore copies/monday --to runs/digits --force    replace the files of a run
   dealfl restore copies/monday --to runs/again             restore to another folder
+  dealfl restore runs/digits/ledger.db --to runs/digits --force    repair a ledger in its place
 
+The model of a ledger is computed again from the sums of its workers.
 A worker that is ahead of a restored ledger starts a new incarnation and sends all examples that it
 holds again. No example is counted twice, and no example that a worker holds is lost.
 """

@@ -1,15 +1,13 @@
-"""`dealfl workers`: list, show and remove the workers of a run; add them up again.
+"""`dealfl workers`: list, show and remove the workers of a run.
 
 examples:
   dealfl workers list                      list the workers of the latest run in runs/
   dealfl workers show w07 runs/digits      show one worker and its rounds
   dealfl workers remove w07 runs/digits    remove a lost phone from the model
-  dealfl workers rebuild runs/digits       compute the model again from the sums of all workers
 
 `remove` removes all updates of the worker from the model, in one transaction. A running server is
 reached with the credentials of an operator; without them, the server must not be running. If the
 phone returns, it starts a new incarnation and sends its examples again.
-`rebuild` repairs a ledger whose model is not the sum of its workers.
 """
 
 import argparse
@@ -65,9 +63,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     for action in (show, remove):
         action.add_argument("name", metavar="NAME", help="name of the worker")
     remove.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    rebuild = actions.add_parser("rebuild", help="compute the model again from all workers")
-    commands = ((every, _list), (show, _show), (remove, _remove), (rebuild, _rebuild))
-    for action, run in commands:
+    for action, run in ((every, _list), (show, _show), (remove, _remove)):
         add_run(action)
         add_json(action)
         action.set_defaults(run=run)
@@ -164,13 +160,6 @@ def _remove(arguments: argparse.Namespace) -> int:
         f"{still}Version {removed.version + 1} will not contain them."
     )
     return print_result(arguments, dataclasses.asdict(removed), text)
-
-
-def _rebuild(arguments: argparse.Namespace) -> int:
-    from dealfl.runs import RunFolder, rebuild_model
-
-    digest = rebuild_model(RunFolder.at(arguments.run_folder))
-    return print_result(arguments, {"digest": digest}, f"Rebuilt the model.\n  digest  {digest}")
 
 
 def _require_consent(worker: str, ledger: str) -> None:

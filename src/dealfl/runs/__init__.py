@@ -32,7 +32,6 @@ from dealfl.runs.workers import (
     WorkerStatus,
     read_worker_rounds,
     read_workers,
-    rebuild_model,
     remove_worker,
 )
 
@@ -84,7 +83,6 @@ __all__ = [
     "read_worker_rounds",
     "read_workers",
     "readmit_owners",
-    "rebuild_model",
     "recommend",
     "remove_worker",
     "require_free",

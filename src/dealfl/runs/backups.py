@@ -8,13 +8,15 @@ import shutil
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from dealfl.errors import BadBytes, BadInput
+from dealfl.learners import from_schema
 from dealfl.runs.folder import JOB, OWNERS_KEY, WORKERS
-from dealfl.server import Ledger
+from dealfl.server import Ledger, rebuild_total
 from dealfl.storage import (
     Database,
     make_folder,
@@ -112,7 +114,10 @@ def _sha256(path: Path) -> str:
 
 
 def restore(backup: Path, to: Path, *, force: bool = False) -> list[Copied]:
-    """Restore the databases of a backup; all are checked before any file is replaced."""
+    """Restore the databases of a backup; all are checked before any file is replaced.
+
+    The model of a ledger is computed again from the sums of its workers.
+    """
     pairs = _find_targets(backup, to)
     for _, target in pairs:
         _require_replaceable(target, force)
@@ -190,6 +195,8 @@ def _copy_checked(path: Path, draft: Path, name: str) -> Copied:
             if isinstance(database, Ledger):
                 with database.transaction():
                     database.begin_epoch()
+                if (total := database.reader.total()) is not None:
+                    rebuild_total(database, partial(from_schema, total.schema))
     except BaseException:
         _delete(draft)
         raise

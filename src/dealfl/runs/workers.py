@@ -23,7 +23,6 @@ from dealfl.server import (
     Server,
     WorkerFigures,
     WorkerRow,
-    rebuild_total,
 )
 from dealfl.server.selection import Candidate, Selector, make_selector
 from dealfl.storage import require_unused
@@ -182,13 +181,3 @@ def _maker(run: RunFolder, total: Statistics) -> Callable[[], Learner]:
     empty = make_learner(total.schema, run.document())
     kind: Any = type(empty)
     return partial(kind, **empty.settings)
-
-
-def rebuild_model(run: RunFolder) -> str:
-    """Compute the model of a run again from the sum of each worker."""
-    require_unused(run.ledger)
-    with closing(Ledger(run.ledger)) as ledger:
-        total = ledger.reader.total()
-        if total is None:
-            raise BadInput(f"{run.ledger} has no model yet")
-        return rebuild_total(ledger, _maker(run, total)).digest()

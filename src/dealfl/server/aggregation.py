@@ -97,7 +97,7 @@ class Aggregation:
         if self._fingerprint(self.total.statistics) != sum(parts) % _PRIME:
             raise BadBytes(
                 f"ledger {self._ledger.path}: the total is not the sum of its workers; "
-                "rebuild it with `dealfl workers rebuild`, or restore a backup"
+                "compute it again by `dealfl restore LEDGER --to RUN --force`, or restore a backup"
             )
 
     def rebuild(self) -> None:

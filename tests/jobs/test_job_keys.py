@@ -54,7 +54,6 @@ speed = 1.0
 volume = 1.0
 energy = 1.0
 half_time = 0.05
-half_data = 20.0
 half_energy_j = 0.3
 
 [selection]

@@ -60,20 +60,20 @@ def test_sooner_more_and_cheaper_earns_more() -> None:
 
 
 def test_weights_are_read_from_a_job() -> None:
-    text = "[rewards]\nspeed = 0.5\nenergy = 2\nhalf_data = 100\n"
+    text = "[rewards]\nspeed = 0.5\nenergy = 2\nhalf_energy_j = 100\n"
     read = read_job(Document.parse(text, "job.toml")).rules.rewards
-    assert read == RewardWeights(speed=0.5, energy=2.0, half_data=100.0)
+    assert read == RewardWeights(speed=0.5, energy=2.0, half_energy_j=100.0)
     assert read_job(Document.parse("", "job.toml")).rules.rewards == PLAIN
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("half_data = 0", "job.toml, line 2: rewards.half_data is 0; it takes a number > 0"),
         (
-            "half_dat = 1",
-            "job.toml, line 2: no key 'half_dat' in rewards; did you mean 'half_data'",
+            "half_energy_j = 0",
+            "line 2: rewards.half_energy_j is 0; it takes a number > 0",
         ),
+        ("half_data = 20", "job.toml, line 2: no key 'half_data' in rewards; did you mean 'half_"),
         ("speed = 0\nvolume = 0\nenergy = 0", "speed, volume and energy are all 0; at least one"),
     ],
 )

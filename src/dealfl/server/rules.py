@@ -24,6 +24,9 @@ _SHARES: dict[str, Callable[[WorkerRow, Rules], float]] = {
 }
 
 
+_HALF_DATA = 20.0  # examples with which volume counts half
+
+
 class RewardWeights(Struct, frozen=True):
     """The weights of speed, volume and energy in a reward, and where each counts half."""
 
@@ -37,9 +40,6 @@ class RewardWeights(Struct, frozen=True):
             "0: speed is 1 − t/TTL, as in the paper"
         ),
     ] = 0.05
-    half_data: Annotated[
-        Positive, Meta(description="number of examples with which volume counts half")
-    ] = 20.0
     half_energy_j: Annotated[
         Positive, Meta(description="energy of a training with which energy counts half")
     ] = 0.3
@@ -199,7 +199,7 @@ def compute_reward_parts(
     """Return speed, volume and thrift, each in [0, 1]."""
     share = min(max(elapsed_s / ttl_s, 0.0), 1.0)
     speed = (1.0 - share) * _half(share, weights.half_time)
-    volume = 1.0 - _half(max(learned, 0), weights.half_data)
+    volume = 1.0 - _half(max(learned, 0), _HALF_DATA)
     return speed, volume, _thrift(weights, max(energy_j, 0.0), max(learned, 0))
 
 

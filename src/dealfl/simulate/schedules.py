@@ -144,13 +144,11 @@ class Always(Availability, frozen=True, tag="always"):
         yield (0.0, math.inf)
 
 
-class Independent(Availability, frozen=True, tag="iid"):
+class Independent(Availability, frozen=True):
     """In each time slot a worker is awake with the same probability, independently."""
 
-    probability: Annotated[
-        float, Meta(gt=0, le=1, description="probability of being awake in a slot")
-    ]
-    slot_s: Annotated[Positive, Meta(description="length of a slot")] = 600.0
+    probability: float
+    slot_s: float = 600.0
 
     def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
         """Yield consecutive slots as one interval."""
@@ -279,4 +277,4 @@ def _checked(name: str, intervals: list[Interval], path: Path) -> tuple[Interval
     return tuple(ordered)
 
 
-AVAILABILITIES: tuple[type[Availability], ...] = (Always, Independent, Markov, DayNight, Trace)
+AVAILABILITIES: tuple[type[Availability], ...] = (Always, Markov, DayNight, Trace)

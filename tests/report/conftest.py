@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from dealfl.runs import Result
+from dealfl.runs import RunRecord
 from tests.report.browsing import Browsing
 from tests.report.results import real_result
 
@@ -43,7 +43,7 @@ def browsing(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture(scope="session")
-def result() -> Result:
+def result() -> RunRecord:
     """What a small fleet of phones really came to, under all schemes."""
     return real_result()
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from dealfl.runs import Result
+from dealfl.runs import RunRecord
 from dealfl.settings import Document
 from dealfl.simulate import Outcome, Participant, Savings, read_fleet, run_fleet
 
@@ -32,20 +32,20 @@ EVIL = (
 LINK = '<a href="//x">{}</a>'  # short enough to be in a plot as it is
 
 
-def real_result() -> Result:
+def real_result() -> RunRecord:
     """Run phones of five kinds for a few rounds under each scheme."""
     path = ROOT / "examples/fleets/digits.toml"
     document = Document.read(path).replaced("job.rounds", 8)
     outcomes = [run_fleet(read_fleet(document.replaced("job.scheme", one))) for one in SCHEMES]
-    return Result(outcomes[0].job, tuple(outcomes), path.read_text(encoding="utf-8"))
+    return RunRecord(outcomes[0].job, tuple(outcomes), path.read_text(encoding="utf-8"))
 
 
-def by_hand() -> Result:
+def by_hand() -> RunRecord:
     """Run three devices without a radio."""
-    return Result("by hand", (run_fleet(read_fleet(Document.parse(BY_HAND, "fleet.toml"))),))
+    return RunRecord("by hand", (run_fleet(read_fleet(Document.parse(BY_HAND, "fleet.toml"))),))
 
 
-def nothing_happened(result: Result) -> Result:
+def nothing_happened(result: RunRecord) -> RunRecord:
     """Return one worker that was never woken, in no round at all, under one scheme."""
     nothing = replace(
         result.main.energy, by_cause_j={"cpu": 0.0}, compute_j=0.0, operating_j=0.0, radio_j=0.0,
@@ -60,15 +60,17 @@ def nothing_happened(result: Result) -> Result:
         result.main, workers=1, rounds=(), participants=(one,), quality=None, learned=0, evicted=0,
         energy=nothing, virtual_s=0.0,
     )  # fmt: skip
-    return Result("nothing", (empty,))
+    return RunRecord("nothing", (empty,))
 
 
-def nobody_came(result: Result) -> Result:
+def nobody_came(result: RunRecord) -> RunRecord:
     """Return the same without even a worker."""
-    return Result("nobody", (replace(nothing_happened(result).main, workers=0, participants=()),))
+    return RunRecord(
+        "nobody", (replace(nothing_happened(result).main, workers=0, participants=()),)
+    )
 
 
-def crowd(result: Result) -> Result:
+def crowd(result: RunRecord) -> RunRecord:
     """Return a thousand and more workers of many kinds, and a thousand rounds; one quality."""
 
     def grown(outcome: Outcome) -> Outcome:
@@ -85,10 +87,10 @@ def crowd(result: Result) -> Result:
         rounds[500] = replace(rounds[500], quality=0.5)
         return replace(outcome, workers=1200, participants=tuple(many), rounds=tuple(rounds))
 
-    return Result("crowd", tuple(grown(one) for one in result.outcomes))
+    return RunRecord("crowd", tuple(grown(one) for one in result.outcomes))
 
 
-def hostile(result: Result) -> Result:
+def hostile(result: RunRecord) -> RunRecord:
     """Return names that want to be more than names, and a digest that is not that of training."""
 
     def renamed(one: Participant, place: int) -> Participant:
@@ -104,4 +106,4 @@ def hostile(result: Result) -> Result:
         )  # fmt: skip
 
     outcomes = tuple(evil(one, place) for place, one in enumerate(result.outcomes))
-    return Result(EVIL, outcomes, EVIL)
+    return RunRecord(EVIL, outcomes, EVIL)

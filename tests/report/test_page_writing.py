@@ -9,12 +9,12 @@ from dealfl.errors import DealError
 from dealfl.escaping import for_html
 from dealfl.pages import Plot, page, plot_section, table
 from dealfl.report import write_page
-from dealfl.runs import Result
+from dealfl.runs import RunRecord
 from tests.report.conftest import no_browser
 
 
 def test_without_plotly_the_extra_is_named_and_nothing_is_written(
-    tmp_path: Path, result: Result, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, result: RunRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(DealError, match=r"pip install 'dealfl\[report\]'"):

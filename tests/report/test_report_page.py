@@ -8,13 +8,13 @@ import pytest
 
 from dealfl.report import write_page
 from dealfl.report.wording import format_energy
-from dealfl.runs import Result
+from dealfl.runs import RunRecord
 from tests.report.browsing import Browsing, Opened
 from tests.report.results import EVIL, LINK, by_hand, crowd, hostile, nobody_came, nothing_happened
 
-MAKERS: dict[str, Callable[[Result], Result]] = {
+MAKERS: dict[str, Callable[[RunRecord], RunRecord]] = {
     "real": lambda result: result,
-    "alone": lambda result: Result("alone", result.outcomes[:1]),
+    "alone": lambda result: RunRecord("alone", result.outcomes[:1]),
     "by hand": lambda result: by_hand(),
     "nothing": nothing_happened,
     "nobody": nobody_came,
@@ -28,7 +28,7 @@ Open = Callable[[str], Opened]
 
 
 @pytest.fixture
-def opened(browsing: Browsing, result: Result) -> Open:
+def opened(browsing: Browsing, result: RunRecord) -> Open:
     """Opens a page at 400 pixels, as on a phone."""
 
     def open_(name: str) -> Opened:
@@ -90,7 +90,7 @@ def test_text_stands_out_in_light_and_dark_and_print_is_on_white(opened: Open) -
     assert page.problems == []
 
 
-def test_the_figures_are_those_of_the_result(opened: Open, result: Result) -> None:
+def test_the_figures_are_those_of_the_result(opened: Open, result: RunRecord) -> None:
     page, main, beside = opened("real").page, result.main, result.against("original")
     assert beside is not None
     text = page.inner_text("main")

@@ -31,11 +31,11 @@ from dealfl.runs import (
     ErasureResult,
     Model,
     RunFolder,
+    RunRecord,
     erase_owners,
     export_model,
     open_model,
 )
-from dealfl.runs import Result as RunResult
 from dealfl.simulate import FleetEnergy, Outcome, Setting
 
 
@@ -98,7 +98,7 @@ class Result:
     """
 
     def __init__(
-        self, fleet: Fleet, outcomes: RunResult, statistics: Statistics, page: Path | None = None
+        self, fleet: Fleet, outcomes: RunRecord, statistics: Statistics, page: Path | None = None
     ) -> None:
         self.fleet = fleet
         self.page = page
@@ -136,7 +136,7 @@ class Result:
         return self._outcomes.main
 
     @property
-    def outcomes(self) -> RunResult:
+    def outcomes(self) -> RunRecord:
         """The outcomes of all schemes that ran, and their comparisons."""
         return self._outcomes
 

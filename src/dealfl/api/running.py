@@ -15,8 +15,7 @@ from dealfl.api.fleet import Fleet
 from dealfl.api.result import Result, as_table, record_of
 from dealfl.errors import BadInput
 from dealfl.report import choose_line, choose_view, write_page
-from dealfl.runs import Interrupted, NoFolder, Run, RunFolder, log_to, open_model
-from dealfl.runs import Result as RunResult
+from dealfl.runs import Interrupted, NoFolder, Run, RunFolder, RunRecord, log_to, open_model
 from dealfl.settings import plain_value
 from dealfl.simulate import Setting
 from dealfl.simulate import sweep as simulate_all
@@ -121,7 +120,7 @@ def run(
 
 def _run_in_folder(
     running: Run, folder: RunFolder, name: str, verbose: bool, forget_one: bool
-) -> tuple[RunResult, Path]:
+) -> tuple[RunRecord, Path]:
     """Run to the end, or until a signal stops it; return the outcomes and the file to look at."""
     with (
         log_to(folder.path / "log.jsonl"),

@@ -23,7 +23,7 @@ from dealfl.report.wording import (
     scheme_name,
     verdict,
 )
-from dealfl.runs import Forgotten, Result
+from dealfl.runs import Forgotten, RunRecord
 from dealfl.simulate import Outcome, Participant
 from dealfl.storage import replace_file
 
@@ -37,7 +37,7 @@ _MOST_PARTICIPANTS = 1000
 _BASELINE = "original"
 
 
-def write_page(result: Result, path: str | Path) -> None:
+def write_page(result: RunRecord, path: str | Path) -> None:
     """Write the HTML report of a run, atomically; the page needs no network."""
     body = "".join(
         [
@@ -55,7 +55,7 @@ def write_page(result: Result, path: str | Path) -> None:
     replace_file(path, page(result.job, body))
 
 
-def _section(title: str, result: Result) -> str:
+def _section(title: str, result: RunRecord) -> str:
     drawn = "".join(plot_section(plot) for plot in _PLOTS[title][0](result))
     return f'<h2>{for_html(title)}</h2>\n<div class="plots">\n{drawn}</div>\n'
 
@@ -71,7 +71,7 @@ def plot_names() -> tuple[str, ...]:
     return tuple(name for _, names in _PLOTS.values() for name in names)
 
 
-def draw_plot(result: Result, name: str) -> Any:  # noqa: ANN401 - plotly is optional
+def draw_plot(result: RunRecord, name: str) -> Any:  # noqa: ANN401 - plotly is optional
     """Return a plot of a result."""
     for make, names in _PLOTS.values():
         if name in names:
@@ -82,7 +82,7 @@ def draw_plot(result: Result, name: str) -> Any:  # noqa: ANN401 - plotly is opt
 # -- the top ------------------------------------------------------------------------------------
 
 
-def _head(result: Result) -> str:
+def _head(result: RunRecord) -> str:
     main = result.main
     others = ", ".join(scheme_name(outcome.scheme) for outcome in result.outcomes[1:])
     beside = f"Compared with {others} on the same phones and data. " if others else ""
@@ -101,14 +101,14 @@ def _head(result: Result) -> str:
     )
 
 
-def _sentences(result: Result) -> str:
+def _sentences(result: RunRecord) -> str:
     main = result.main
     described = [describe_comparison(result, comparison) for comparison in result.comparisons()]
     described += [radio_sentence(main), clock_sentence(main), exposure_sentence(main)]
     return "".join(f"<p>{for_html(words)}</p>\n" for words in described if words)
 
 
-def _figures(result: Result) -> list[str]:
+def _figures(result: RunRecord) -> list[str]:
     main, beside = result.main, result.against(_BASELINE)
     if beside is None and len(result.outcomes) > 1:
         beside = result.comparisons()[0]
@@ -166,7 +166,7 @@ def _forgotten(forgotten: Forgotten | None) -> str:
 # -- tables -------------------------------------------------------------------------------------
 
 
-def _schemes(result: Result) -> str:
+def _schemes(result: RunRecord) -> str:
     head = [
         "scheme",
         result.main.metric,
@@ -242,13 +242,13 @@ def _participant(participant: Participant) -> list[object]:
     ]
 
 
-def _settings(result: Result) -> str:
+def _settings(result: RunRecord) -> str:
     if not result.settings:
         return ""
     return details("Settings of the job", f'<pre tabindex="0">{for_html(result.settings)}</pre>\n')
 
 
-def _terms(result: Result) -> str:
+def _terms(result: RunRecord) -> str:
     listed = "".join(
         f"<dt>{for_html(word)}</dt><dd>{for_html(meaning)}</dd>\n"
         for word, meaning in explain_terms(result.outcomes).items()

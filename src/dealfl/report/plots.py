@@ -17,7 +17,7 @@ from dealfl.report.wording import (
     format_quality,
     scheme_name,
 )
-from dealfl.runs import Result
+from dealfl.runs import RunRecord
 from dealfl.simulate import Outcome, Participant, Round
 
 Trace = dict[str, Any]
@@ -31,7 +31,7 @@ _MOST_POINTS = 400
 _MAX_LABEL = 22
 
 
-def lines(result: Result, value: Callable[[Round], float | None], form: str) -> list[Trace]:
+def lines(result: RunRecord, value: Callable[[Round], float | None], form: str) -> list[Trace]:
     """Return a line over time for each scheme; rounds without a value are skipped."""
     traces = []
     for place, (name, outcome) in enumerate(
@@ -64,7 +64,7 @@ def bar(
     return {"type": "bar", "x": list(x), "y": list(y), **named, **others}
 
 
-def scheme_labels(result: Result) -> list[str]:
+def scheme_labels(result: RunRecord) -> list[str]:
     """Return a short, unique label for each scheme."""
     names = [scheme_name(outcome.scheme) for outcome in result.outcomes]
     labels = label(names)
@@ -114,13 +114,13 @@ _CAUSES = {
 _TOP_DOWN = {"autorange": "reversed", "ticksuffix": " "}
 
 
-def round_plots(result: Result) -> list[Plot]:
+def round_plots(result: RunRecord) -> list[Plot]:
     """Return the plots of the quality of all schemes, and of the rounds of the main one."""
     main = result.main
     return [_quality(result), _examples(main), _durations(main), _replies(main)]
 
 
-def _quality(result: Result) -> Plot:
+def _quality(result: RunRecord) -> Plot:
     metric = result.main.metric
     reached = ", ".join(
         f"{scheme_name(outcome.scheme)} {format_quality(outcome.quality)}"
@@ -136,7 +136,7 @@ def _quality(result: Result) -> Plot:
     )
 
 
-def _with_noise(result: Result, traces: list[Trace]) -> list[Trace]:
+def _with_noise(result: RunRecord, traces: list[Trace]) -> list[Trace]:
     """Return the lines with the noise of the test set at their ends, if all schemes have one."""
     if len(traces) == len(result.outcomes):
         for trace, outcome in zip(traces, result.outcomes, strict=True):
@@ -145,7 +145,7 @@ def _with_noise(result: Result, traces: list[Trace]) -> list[Trace]:
     return traces
 
 
-def _describe_dips(result: Result) -> str:
+def _describe_dips(result: RunRecord) -> str:
     """Return where curves fall beyond the noise and rise again, and why if the learner shows it."""
     dips = {scheme_name(outcome.scheme): _find_dip(outcome) for outcome in result.outcomes}
     found = {name: dip for name, dip in dips.items() if dip is not None}
@@ -274,7 +274,7 @@ def _closings(rounds: Sequence[Round], place: int, reason: str) -> Trace:
 # -- energy -------------------------------------------------------------------------------------
 
 
-def energy_plots(result: Result) -> list[Plot]:
+def energy_plots(result: RunRecord) -> list[Plot]:
     """Return the plots of the energy of all schemes, and of the savings of the main one."""
     return [
         _cumulative(
@@ -294,7 +294,7 @@ def energy_plots(result: Result) -> list[Plot]:
     ]
 
 
-def _cumulative(result: Result, title: str, words: str, value: Callable[[Round], float]) -> Plot:
+def _cumulative(result: RunRecord, title: str, words: str, value: Callable[[Round], float]) -> Plot:
     largest_j = max((value(row) for made in result.outcomes for row in made.rounds), default=0.0)
     scale_j, unit = energy_scale(largest_j)
     return Plot(
@@ -306,7 +306,7 @@ def _cumulative(result: Result, title: str, words: str, value: Callable[[Round],
     )
 
 
-def _causes(result: Result) -> Plot:
+def _causes(result: RunRecord) -> Plot:
     scale_j, unit = energy_scale(max(outcome.energy.whole_j for outcome in result.outcomes))
     causes = dict.fromkeys(
         cause
@@ -338,7 +338,7 @@ def _causes(result: Result) -> Plot:
     )
 
 
-def _savings(result: Result) -> Plot:
+def _savings(result: RunRecord) -> Plot:
     beside = result.against("original")
     parts = beside.levers_j if beside else {}
     scale_j, unit = energy_scale(max(map(abs, parts.values()), default=0.0))
@@ -368,7 +368,7 @@ _NEARLY_FULL = 99.0
 Kinds = dict[str, list[Participant]]  # the phones of each kind
 
 
-def phone_plots(result: Result) -> list[Plot]:
+def phone_plots(result: RunRecord) -> list[Plot]:
     """Return the plots of the phones: wake-ups and selections by scheme, the rest of the main."""
     kinds = _group(result.main.participants)
     return [_wake_ups(result), _selected(result), _energy(result, kinds), _battery(result, kinds)]
@@ -403,7 +403,7 @@ def _layout(title: str, mode: str) -> dict[str, object]:
     return {"yaxis": {"title": {"text": title}}, "barmode": mode}
 
 
-def _wake_ups(result: Result) -> Plot:
+def _wake_ups(result: RunRecord) -> Plot:
     names, bursts = scheme_labels(result), [outcome.energy.bursts for outcome in result.outcomes]
     trained = [burst.get("training", 0) for burst in bursts]
     others = [sum(burst.values()) - own for burst, own in zip(bursts, trained, strict=True)]
@@ -423,7 +423,7 @@ def _wake_ups(result: Result) -> Plot:
     )
 
 
-def _selected(result: Result) -> Plot:
+def _selected(result: RunRecord) -> Plot:
     traces = []
     for place, (name, outcome) in enumerate(
         zip(scheme_labels(result), result.outcomes, strict=True)
@@ -441,7 +441,7 @@ def _selected(result: Result) -> Plot:
     )
 
 
-def _energy(result: Result, kinds: Kinds) -> Plot:
+def _energy(result: RunRecord, kinds: Kinds) -> Plot:
     totals = zip(_means(kinds, "compute_j"), _means(kinds, "radio_j"), strict=True)
     largest_j = max(map(sum, totals), default=0.0)
     scale_j, unit = energy_scale(largest_j)
@@ -459,7 +459,7 @@ def _energy(result: Result, kinds: Kinds) -> Plot:
     )
 
 
-def _battery(result: Result, kinds: Kinds) -> Plot:
+def _battery(result: RunRecord, kinds: Kinds) -> Plot:
     means = _means(kinds, "battery")
     levels = [[participant.battery for participant in group] for group in kinds.values()]
     pairs: Sequence[tuple[float, list[float]]] = list(zip(means, levels, strict=True))

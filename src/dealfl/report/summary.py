@@ -17,11 +17,11 @@ from dealfl.report.wording import (
     format_quality,
     reference_sentence,
 )
-from dealfl.runs import Result
+from dealfl.runs import RunRecord
 from dealfl.simulate import Estimate, Outcome, Setting
 
 
-def summarize(result: Result) -> str:
+def summarize(result: RunRecord) -> str:
     """Return a text summary: a table of schemes, the energy saved, and the check of digests."""
     main = result.main
     head = (
@@ -55,7 +55,7 @@ def _forgetness(main: Outcome) -> str:
     )
 
 
-def _table(result: Result) -> str:
+def _table(result: RunRecord) -> str:
     columns = [[*_ROWS], *(_column(one) for one in result.outcomes)]
     columns[0][4] = result.main.metric
     titles = ["", *(one.scheme for one in result.outcomes)]
@@ -132,11 +132,11 @@ def _warnings(main: Outcome) -> list[str]:
     return found
 
 
-def _compare(result: Result) -> str:
+def _compare(result: RunRecord) -> str:
     return "\n\n".join(describe_comparison(result, one) for one in result.comparisons())
 
 
-def _verdict(result: Result) -> str:
+def _verdict(result: RunRecord) -> str:
     if result.exact:
         digest = result.main.digest[:16]
         base = f"\n(plus {result.started_from})" if result.started_from else ""
@@ -148,7 +148,7 @@ def _verdict(result: Result) -> str:
     return f"NOT EXACT: {wrong}. This is a bug; please report it with the job file."
 
 
-def _forgotten(result: Result) -> str:
+def _forgotten(result: RunRecord) -> str:
     """Return both digests of the model that forgot a person, one below the other."""
     one = result.forgotten
     if one is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from dealfl.runs import Comparison, Result
+from dealfl.runs import Comparison, RunRecord
 from dealfl.simulate import Outcome
 from dealfl.worker import SCHEMES
 
@@ -179,7 +179,7 @@ def reference_sentence(main: Outcome, central: float | None) -> str:
     )
 
 
-def describe_comparison(result: Result, beside: Comparison) -> str:
+def describe_comparison(result: RunRecord, beside: Comparison) -> str:
     """Return what the job's system saves against another one, by lever, and where it loses."""
     main = result.main
     other = next(outcome for outcome in result.outcomes if outcome.scheme == beside.scheme)

@@ -23,7 +23,7 @@ from dealfl.runs.models import (
     save_arrays,
 )
 from dealfl.runs.predicting import Score, predict, recommend, score
-from dealfl.runs.result import Comparison, Forgotten, Result, RunProgress, Watcher
+from dealfl.runs.result import Comparison, Forgotten, RunProgress, RunRecord, Watcher
 from dealfl.runs.run import Interrupted, NoFolder, Run, default_job
 from dealfl.runs.running_server import RunningServer, answers_about
 from dealfl.runs.status import RunStart, RunStatus, read_start, read_status, serve_metrics
@@ -53,10 +53,10 @@ __all__ = [
     "Proof",
     "Removal",
     "RequestStatus",
-    "Result",
     "Run",
     "RunFolder",
     "RunProgress",
+    "RunRecord",
     "RunStart",
     "RunStatus",
     "RunningServer",

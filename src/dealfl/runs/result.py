@@ -127,7 +127,7 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RunRecord:
     """The outcomes of all schemes."""
 
     job: str

@@ -21,7 +21,7 @@ from dealfl.runs.finished_run import keep_journals
 from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.logs import log, log_rounds
 from dealfl.runs.models import read_statistics
-from dealfl.runs.result import NotedProgress, Result, RunProgress, Watcher
+from dealfl.runs.result import NotedProgress, RunProgress, RunRecord, Watcher
 from dealfl.server import Ledger
 from dealfl.simulate import (
     FleetRun,
@@ -116,7 +116,7 @@ class Run:
         """Stop at the next point from which the run can be resumed; safe in a signal handler."""
         self._stopped = True
 
-    def run(self, watcher: Watcher, *, forget_one: bool = False) -> Result:
+    def run(self, watcher: Watcher, *, forget_one: bool = False) -> RunRecord:
         """Run all schemes that are not finished."""
         noted = NotedProgress(watcher, self._folder.save_progress)
         try:
@@ -126,13 +126,13 @@ class Run:
             noted.stop()
             raise
 
-    def _forget_one(self, result: Result) -> Result:
+    def _forget_one(self, result: RunRecord) -> RunRecord:
         forgotten = forget_person(self._folder)
         if forgotten is not None:
             self.statistics = None  # the ledger has newer ones
         return replace(result, forgotten=forgotten)
 
-    def _run_schemes(self, watcher: Watcher) -> Result:
+    def _run_schemes(self, watcher: Watcher) -> RunRecord:
         done = self._folder.outcomes()
 
         def keep(found: dict[str, Outcome]) -> None:
@@ -154,7 +154,7 @@ class Run:
                     gc.collect()  # the run is a cycle of references; its model may be large
                 watcher.finish_scheme(done[scheme])
                 self._raise_if_stopped()
-        return Result(
+        return RunRecord(
             self._fleet.job.name,
             tuple(done[scheme] for scheme in self.schemes),
             settings=self._folder.job_text(),
@@ -162,7 +162,7 @@ class Run:
             central=split.central_quality(),
         )
 
-    def save(self, result: Result, write_page: Callable[[Result, Path], None] | None) -> Path:
+    def save(self, result: RunRecord, write_page: Callable[[RunRecord, Path], None] | None) -> Path:
         """Write the result and the report, and delete the saved state."""
         assert not isinstance(self._folder, NoFolder), "without a folder nothing can be written"
         if self._keep_data and carry_out(self._folder):

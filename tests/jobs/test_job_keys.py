@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import main
+from dealfl.settings import toml_document
 from dealfl.simulate import SECTIONS, describe_keys
 from tests.jobs.foreign_files import houses, iris, ratings, write
 
@@ -272,9 +273,32 @@ def test_the_page_lists_every_key_as_the_sections_have_them() -> None:
 
 
 def test_every_key_has_a_description() -> None:
-    rows = re.findall(r"^\| `(\w+)` .* \| (.*) \|$", describe_keys(), re.MULTILINE)
+    rows = re.findall(r"^\| `([\w.]+)` .* \| (.*) \|$", describe_keys(), re.MULTILINE)
     assert len(rows) > 150
     assert [key for key, meaning in rows if not meaning.strip()] == []
+
+
+def test_common_keys_are_listed_first_and_once() -> None:
+    common, _, advanced = describe_keys().partition("### Advanced keys")
+    keys = re.findall(r"^\| `(\w+)\.(\w+)` ", common, re.MULTILINE)
+    assert 25 <= len(keys) == len(set(keys)) <= 35
+    assert ("job", "rounds") in keys
+    assert ("devices", "count") in keys
+    job = advanced.partition("#### [job]")[2].partition("####")[0]
+    assert "`min_workers`" in job
+    assert "`rounds`" not in job
+
+
+@pytest.mark.parametrize(
+    ("section", "key"), [("job", "ronds"), ("learner", "penlty"), ("arrival", "patern")]
+)
+def test_a_misspelt_key_is_named_before_a_section_that_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], section: str, key: str
+) -> None:
+    tables: dict[str, dict[str, object]] = {"job": {"dataset": "digits"}}
+    tables.setdefault(section, {})[key] = 3
+    assert main(["simulate", str(write(tmp_path, "job.toml", toml_document(tables)))]) == 2
+    assert f"no key '{key}' in {section}; did you mean" in capsys.readouterr().err
 
 
 def test_the_page_has_every_section() -> None:

@@ -200,7 +200,7 @@ def test_infinity_is_taken_only_where_it_is_declared() -> None:
 
 def test_the_key_table_is_made_from_the_fields() -> None:
     table = key_table("[outer]", Outer, without=("tables",))
-    assert table.startswith("### [outer]\n\nThe section of these tests.\n\n| key | takes |")
+    assert table.startswith("#### [outer]\n\nThe section of these tests.\n\n| key | takes |")
     assert "| `size` | a number > 0 | `2.0` | how large |" in table
     assert "| `name` | a string | required | what it is called |" in table
     assert "| `depth` | a whole number ≥ 1 | `1` | how deep |" in table

@@ -8,11 +8,13 @@ constructor are keys in the same way.
 from dealfl.settings.document import Document, plain_value, toml_document, toml_key, toml_value
 from dealfl.settings.sections import (
     FLAT,
+    KEY_HEAD,
     check,
+    key_rows,
     key_table,
-    key_tables,
     keys_of,
     nearest,
+    nested_sections,
     read_keys,
     read_section,
     read_tables,
@@ -36,6 +38,7 @@ from dealfl.settings.values import (
 
 __all__ = [
     "FLAT",
+    "KEY_HEAD",
     "Amount",
     "As",
     "Count",
@@ -49,10 +52,11 @@ __all__ = [
     "Text",
     "Whole",
     "check",
+    "key_rows",
     "key_table",
-    "key_tables",
     "keys_of",
     "nearest",
+    "nested_sections",
     "plain_value",
     "read_keys",
     "read_section",

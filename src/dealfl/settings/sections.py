@@ -138,26 +138,34 @@ def show(value: object) -> str:
 # -- the key reference --------------------------------------------------------------------------
 
 
+KEY_HEAD = "| key | takes | default | meaning |\n|---|---|---|---|"
+
+
+def key_rows(section: Callable[..., Any]) -> dict[str, str]:
+    """Return the keys of a section as rows of a Markdown table, without their names."""
+    return {
+        key.name: f"{key.takes} | {_default(key)} | {key.description} |"
+        for key in keys_of(section).values()
+    }
+
+
 def key_table(title: str, section: Callable[..., Any], without: Collection[str] = ()) -> str:
     """Return the keys of a section as a Markdown table."""
     first = (section.__doc__ or "").partition("\n")[0]
-    keys = [key for key in keys_of(section).values() if key.name not in without]
-    lines = [f"### {title}\n\n{first}\n"]
-    if keys:
-        lines.append("| key | takes | default | meaning |\n|---|---|---|---|")
-    lines += [
-        f"| `{key.name}` | {key.takes} | {_default(key)} | {key.description} |" for key in keys
-    ]
-    return "\n".join([*lines, ""] if keys else lines)
+    lines = [f"#### {title}\n\n{first}\n"]
+    rows = [f"| `{key}` | {row}" for key, row in key_rows(section).items() if key not in without]
+    return "\n".join([*lines, KEY_HEAD, *rows, ""] if rows else lines)
 
 
-def key_tables(title: str, section: Callable[..., Any]) -> Iterator[str]:
-    """Yield the key table of a section, then the tables of the sections inside it."""
-    yield key_table(title, section)
+def nested_sections(
+    title: str, section: Callable[..., Any]
+) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield a section with its title, then the sections inside it."""
+    yield title, section
     for key in keys_of(section).values():
         inner = section_in(key.type)
         if inner is not None:
-            yield from key_tables(f"{title}: {key.name}", inner)
+            yield from nested_sections(f"{title}: {key.name}", inner)
 
 
 def _default(key: Key) -> str:

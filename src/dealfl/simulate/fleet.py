@@ -123,26 +123,32 @@ def read_fleet(document: Document, data: Data | None = None) -> FleetSpec:
     for name in document.tables:
         if name not in SECTIONS:
             raise document.error(name, f"no section [{name}]; {nearest(name, SECTIONS)}")
-    devices = read_devices(document)
-    availability = read_variant(document, AVAILABILITIES, "availability")
-    workers = sum(group.count for group in devices)
     faults = read_section(document, Faults, "faults")
     job = read_job(document)
     if "presence_timeout_s" not in document.tables.get("job", {}):
         timeout_s = _MISSED * faults.announce_every_s
         job = replace(job, rules=replace(job.rules, presence_timeout_s=timeout_s))
+    selection = read_selection(document, job)
+    worker = read_section(document, WorkerKeys, "worker")
+    data_keys = read_variant(document, PARTITIONS, "data")
+    arrival = read_variant(document, ARRIVALS, "arrival")
+    availability = read_variant(document, AVAILABILITIES, "availability")
+    radio = read_section(document, RadioKeys, "radio")
+    plan = read_plan(document, job, data)
+    devices = read_devices(document)  # last: a misspelt key is named before a missing section
+    workers = sum(group.count for group in devices)
     text = json.dumps(document.tables, sort_keys=True, default=str)
     fleet = FleetSpec(
         job=job,
-        plan=read_plan(document, job, data),
+        plan=plan,
         devices=devices,
-        worker=read_section(document, WorkerKeys, "worker"),
-        data=read_variant(document, PARTITIONS, "data"),
-        arrival=read_variant(document, ARRIVALS, "arrival"),
+        worker=worker,
+        data=data_keys,
+        arrival=arrival,
         availability=availability.load(document.folder, workers),
         faults=faults,
-        radio=read_section(document, RadioKeys, "radio"),
-        selection=read_selection(document, job),
+        radio=radio,
+        selection=selection,
         fingerprint=hashlib.sha256(text.encode()).hexdigest(),
     )
     _require_agreement(document, fleet)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ from dealfl.plugins import load_plugin, plugins
 from dealfl.power import Profile
 from dealfl.server import RewardWeights
 from dealfl.server.selection import SELECTORS
-from dealfl.settings import key_table, key_tables, keys_of
+from dealfl.settings import KEY_HEAD, key_rows, key_table, keys_of, nested_sections
 from dealfl.simulate.devices import Devices
 from dealfl.simulate.fleet import Faults
 from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES
@@ -24,40 +24,84 @@ from dealfl.simulate.traffic import RadioKeys
 from dealfl.worker import WorkerKeys
 
 _FILES = "dealfl.files"
+_COMMON = {
+    "job": "dataset name learner scheme forget_fraction rounds workers_per_round round_every_s "
+    "ttl_s selector seed",
+    "source": "file target classes target_bound owner time item rating",
+    "worker": "model",
+    "devices": "count phone",
+    "data": "rows test_share",
+    "arrival": "initial_share examples_per_hour examples_per_round",
+    "availability": "from_h to_h",
+    "machine": "meter min_battery",
+}
+_NO_KEYS = ("n_inputs",)  # arguments of feature maps that the data decide
+
+Titled = tuple[str, Callable[..., Any]]
 
 
 def describe_keys() -> str:
-    """Return the tables of all keys."""
-    return "\n".join(_tables())
+    """Return the common keys in one table, then all others section by section."""
+    sections = list(_sections())
+    common: dict[str, str] = {}
+    for title, section in sections:
+        for key, row in key_rows(section).items():
+            if key in _common_keys(title):
+                common.setdefault(f"{_section_name(title)}.{key}", row)
+    parts = [
+        "### Common keys\n\nMost jobs need no others.\n",
+        KEY_HEAD,
+        *(f"| `{key}` | {row}" for key, row in common.items()),
+        "\n### Advanced keys\n\nAll other keys, section by section.\n",
+    ]
+    for title, section in sections:
+        rows = key_rows(section)
+        name = _section_name(title)
+        above = {key for key in rows if common.get(f"{name}.{key}") == rows[key]}
+        parts.append(key_table(title, section, without={*above, *_NO_KEYS}))
+    return "\n".join(parts)
 
 
-def _tables() -> Iterator[str]:
-    yield key_table("[job]", Job)
+def _section_name(title: str) -> str:
+    """Return the name of the section that a title starts with; '' for other files.
+
+    >>> _section_name("[[devices]]"), _section_name('[data] with partition = "uniform"')
+    ('devices', 'data')
+    """
+    return title.partition("]")[0].strip("[") if title.startswith("[") else ""
+
+
+def _common_keys(title: str) -> list[str]:
+    return _COMMON.get(_section_name(title), "").split()
+
+
+def _sections() -> Iterator[Titled]:
+    yield "[job]", Job
     yield from _variants("[source]", SOURCES)
-    yield key_table("A number or a date in [source.columns]", Bounded)
-    yield key_table("A text in [source.columns]", WordColumn)
+    yield "A number or a date in [source.columns]", Bounded
+    yield "A text in [source.columns]", WordColumn
     yield from _variants("[features]", MAPS)
     yield from _of_names("[learner]", LEARNERS.usable())
-    yield from key_tables("[worker]", WorkerKeys)
-    yield key_table("[[devices]]", Devices)
+    yield from nested_sections("[worker]", WorkerKeys)
+    yield "[[devices]]", Devices
     yield from _variants("[data]", PARTITIONS)
     yield from _variants("[arrival]", ARRIVALS)
     yield from _variants("[availability]", AVAILABILITIES)
-    yield key_table("[faults]", Faults)
-    yield key_table("[radio]", RadioKeys)
-    yield key_table("[machine]", MachineKeys)
-    yield key_table("[rewards]", RewardWeights)
+    yield "[faults]", Faults
+    yield "[radio]", RadioKeys
+    yield "[machine]", MachineKeys
+    yield "[rewards]", RewardWeights
     yield from _of_names("[selection]", SELECTORS.usable())
-    yield from key_tables("A phone's file", Profile)
+    yield from nested_sections("A phone's file", Profile)
     yield from _of_plugins()
 
 
-def _of_plugins() -> Iterator[str]:
-    """Yield the tables of files that other packages read, such as the laboratory's."""
+def _of_plugins() -> Iterator[Titled]:
+    """Yield the sections of files that other packages read, such as the laboratory's."""
     for file in plugins(_FILES):
         for name, sections in load_plugin(_FILES, file).items():
             for section in sections:
-                yield key_table(f"[{name}] of a {file} file{_tagged(section)}", section)
+                yield f"A {file} file: [{name}]{_tagged(section)}", section
 
 
 def _tagged(section: type[Struct]) -> str:
@@ -65,12 +109,12 @@ def _tagged(section: type[Struct]) -> str:
     return f' with {config.tag_field} = "{config.tag}"' if config.tag else ""
 
 
-def _variants(section: str, variants: Iterable[type[Struct]]) -> Iterator[str]:
+def _variants(section: str, variants: Iterable[type[Struct]]) -> Iterator[Titled]:
     for variant in variants:
-        yield key_table(f"{section}{_tagged(variant)}", variant, without=("n_inputs",))
+        yield f"{section}{_tagged(variant)}", variant
 
 
-def _of_names(section: str, makers: dict[str, Any]) -> Iterator[str]:
+def _of_names(section: str, makers: dict[str, Any]) -> Iterator[Titled]:
     for name, maker in makers.items():
         if keys_of(maker):
-            yield key_table(f"{section} for {name}", maker)
+            yield f"{section} for {name}", maker

@@ -57,6 +57,8 @@ class StubMeter:
 class Chaos:
     """A small federation in which everything that can go wrong does, the same for a seed."""
 
+    rules = Rules(rounds=12, workers_per_round=3, ttl_s=30.0, presence_timeout_s=90.0)
+
     def __init__(self, learner: str, scheme: str, seed: int) -> None:
         self.random = random.Random(seed)
         self.learner, self.scheme = learner, scheme
@@ -67,7 +69,6 @@ class Chaos:
         )
         self.make = MAKERS[learner]
         self.ledger = Ledger()
-        self.rules = Rules(rounds=12, workers_per_round=3, ttl_s=30.0, presence_timeout_s=90.0)
         self.journals: dict[str, Journal] = {}
         self.owners: dict[str, list[str]] = {}
         self.erased: list[str] = []

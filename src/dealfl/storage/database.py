@@ -55,6 +55,7 @@ class Database:
         self, path: str | Path = ":memory:", *, connect: Connect = sqlite3.connect
     ) -> None:
         self.path = str(path)
+        self._connecting = connect
         self._lock: weakref.finalize[..., Database] | None = None
         self._cleans = True
         self._freed = False  # since the last look at free pages
@@ -64,7 +65,7 @@ class Database:
         try:
             if self.path != ":memory:":
                 make_private(Path(self.path))
-            self._db = connect(self.path, isolation_level=None, check_same_thread=False)
+            self._db = self._connect()
             self._forget_cached()
             self._open()
         except (OSError, sqlite3.DatabaseError) as error:
@@ -384,13 +385,23 @@ class Database:
         return self._db.serialize()
 
     def replace_content(self, content: bytes) -> None:
-        """Replace a database in memory by the bytes that `content` returned."""
+        """Replace a database in memory by the bytes that `content` returned.
+
+        The connection is new: statements that were compiled for the old content could read and
+        write the pages of other tables.
+        """
         try:
+            before = self._db
+            self._db = self._connect()
+            before.close()
             self._forget_cached()
             self._db.deserialize(content)
             self._open()
         except sqlite3.DatabaseError as error:
             raise self._unusable(error) from error
+
+    def _connect(self) -> sqlite3.Connection:
+        return self._connecting(self.path, isolation_level=None, check_same_thread=False)
 
 
 def find_write_failure(path: str | Path, error: BaseException) -> WriteFailed | None:

@@ -104,6 +104,6 @@ def test_no_process_at_all_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_without_an_installation_the_remedy_is_named(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("dealfl.plugins.plugins", lambda group: {})
+    monkeypatch.setattr("dealfl.registry.plugins", lambda group: {})
     assert main(words) == 1
     assert "dealfl_paper; run `pip install dealfl`" in capsys.readouterr().err

@@ -14,8 +14,8 @@ from dealfl.data import CATALOG
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, Job, read_plan
 from dealfl.learners import LEARNERS, NaiveBayes, learners_for
-from dealfl.plugins import Registry, plugins
 from dealfl.power import PHONES, phone
+from dealfl.registry import Registry, plugins
 from dealfl.server.selection import SELECTORS, Uniform
 from dealfl.worker import SCHEMES
 
@@ -54,7 +54,7 @@ def test_what_dealfl_has_itself_is_found_without_a_search(monkeypatch: pytest.Mo
     def searched(group: str) -> None:
         raise AssertionError(f"{group} was searched")
 
-    monkeypatch.setattr("dealfl.plugins.plugins", searched)
+    monkeypatch.setattr("dealfl.registry.plugins", searched)
     assert LEARNERS["naive_bayes"] is NaiveBayes
     assert "uniform" in SELECTORS
     assert phone("mi").name == "mi"
@@ -142,7 +142,7 @@ def test_commands_continue_beside_a_broken_package(
 def test_help_searches_for_nothing() -> None:
     code = (
         "import sys, dealfl.cli; dealfl.cli.parser().format_help(); "
-        "print([name for name in ('dealfl.plugins', 'importlib.metadata') if name in sys.modules])"
+        "print([name for name in ('dealfl.registry', 'importlib.metadata') if name in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert told.stdout.strip() == "[]"

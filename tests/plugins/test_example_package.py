@@ -106,4 +106,4 @@ def test_without_the_package_its_names_are_unknown() -> None:
     words = [sys.executable, "-m", "dealfl", "simulate", str(EXAMPLE / "fleet.toml")]
     done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 2
-    assert "devices.1.phone is 'brick'; it must be one of" in done.stderr
+    assert "job.dataset is 'two_hills'; it takes one of" in done.stderr

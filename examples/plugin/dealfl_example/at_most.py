@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from dealfl.worker import Eviction
+from dealfl.plugins import Eviction
 
 __all__ = ["AtMost"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dealfl.server.selection import Candidate, Selector
+from dealfl.plugins import Candidate, Selector
 
 __all__ = ["InTurn"]
 

@@ -10,29 +10,28 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
 from dealfl.errors import Impossible, NotLearned
-from dealfl.exact import (
+from dealfl.plugins import (
     ArraySpec,
-    Entries,
-    FixedPoint,
-    Integers,
-    Proposal,
-    Schema,
-    Setting,
-    Statistics,
-    Storage,
-)
-from dealfl.learners import (
+    As,
     Classifier,
     Cycles,
     DataLimits,
+    Entries,
+    FixedPoint,
+    Integers,
     Labels,
     LearnerCycles,
+    Numbers,
+    Proposal,
+    Schema,
+    Setting,
     SparseVector,
+    Statistics,
+    Storage,
     Work,
     as_matrix,
     dense_blocks,
 )
-from dealfl.settings import As, Numbers
 
 __all__ = ["NearestMean"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dealfl.data import Dataset, Domain, Table, Task
+from dealfl.plugins import Dataset, Domain, Table, Task
 
 __all__ = ["TWO_HILLS"]
 

@@ -55,7 +55,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def run_entry_point(command: str, arguments: argparse.Namespace) -> int:
     """Run a command of the paper's package, which is looked up only now; return the exit code."""
-    from dealfl.plugins import load_plugin, plugins
+    from dealfl.registry import load_plugin, plugins
 
     if command not in plugins(_GROUP):
         raise DealError(

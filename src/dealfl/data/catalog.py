@@ -24,7 +24,7 @@ from dealfl.data.readers import (
 )
 from dealfl.errors import BadInput, DatasetMissing, unknown_name
 from dealfl.exact import seeded_sums
-from dealfl.plugins import Registry
+from dealfl.registry import Registry
 
 _SONGS = "yearpredictionmsd-like"
 _BLOCK_ROWS = 4096  # whole blocks are generated, so fewer rows are a prefix of more

@@ -40,13 +40,39 @@ class Domain:
 
     @classmethod
     def of(cls, *limits: tuple[float, float]) -> "Domain":
-        """Create a domain from pairs of limits."""
+        """Create a domain from pairs of limits.
+
+        Parameters
+        ----------
+        *limits
+            Lower and upper limit of each feature.
+
+        Returns
+        -------
+        Domain
+            The domain.
+        """
         lows, highs = zip(*limits, strict=True)
         return cls(tuple(map(float, lows)), tuple(map(float, highs)))
 
     @classmethod
     def alike(cls, n_features: int, low: float, high: float) -> "Domain":
-        """Create a domain in which all features have the same limits."""
+        """Create a domain in which all features have the same limits.
+
+        Parameters
+        ----------
+        n_features
+            Number of features.
+        low
+            Lower limit.
+        high
+            Upper limit.
+
+        Returns
+        -------
+        Domain
+            The domain.
+        """
         return cls((float(low),) * n_features, (float(high),) * n_features)
 
     @property
@@ -195,14 +221,36 @@ class Dataset:
             object.__setattr__(self, name, MappingProxyType(tables))
 
     def feature_map(self, learner: str) -> Settings | None:
-        """Return the settings of the feature map for a learner."""
+        """Return the settings of the feature map for a learner.
+
+        Parameters
+        ----------
+        learner
+            Name of the learner.
+
+        Returns
+        -------
+        Settings | None
+            The settings; None if the learner takes the raw features.
+        """
         table = self.feature_maps.get(learner)
         if table is None:
             return None
         return {key: list(v) if isinstance(v, tuple) else v for key, v in table.items()}
 
     def domain_for(self, learner: str) -> Domain:
-        """Return the limits of the features that a learner receives."""
+        """Return the limits of the features that a learner receives.
+
+        Parameters
+        ----------
+        learner
+            Name of the learner.
+
+        Returns
+        -------
+        Domain
+            The limits.
+        """
         assert self.domain is not None, f"{self.name} is catalogued without a domain"
         table = self.feature_map(learner)
         if table is None:

@@ -29,7 +29,13 @@ class ArraySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.bits > 64
 
     def require_fit(self, values: Integers) -> None:
-        """Check that values fit the width of a 32-bit array; wider vectors check themselves."""
+        """Check that values fit the width of a 32-bit array; wider vectors check themselves.
+
+        Parameters
+        ----------
+        values
+            Values for the array.
+        """
         if self.bits == 32 and np.any(values.low != values.low.astype(np.int32)):
             raise OutOfBounds(f"a count in array {self.name!r} does not fit 32 bits")
 
@@ -50,7 +56,20 @@ class Entries:
 
     @classmethod
     def of(cls, pairs: dict[int, int], wide: bool = False) -> Entries:
-        """Create entries from a dict of values by index; zeros are left out."""
+        """Create entries from a dict of values by index; zeros are left out.
+
+        Parameters
+        ----------
+        pairs
+            Values by index.
+        wide
+            Whether values may need more than 64 bits.
+
+        Returns
+        -------
+        Entries
+            The entries.
+        """
         kept = sorted((index, value) for index, value in pairs.items() if value)
         indices = np.array([index for index, _ in kept], dtype=np.int64)
         return cls(indices, Integers.of((value for _, value in kept), wide))
@@ -60,6 +79,18 @@ class Entries:
         """Return the non-zeros of consecutive values, of which the first has index `first`.
 
         The values are not copied if none of them is zero.
+
+        Parameters
+        ----------
+        values
+            Consecutive values.
+        first
+            Index of the first value.
+
+        Returns
+        -------
+        Entries
+            The entries.
         """
         count = count_nonzero(*values.parts)
         if count == len(values):
@@ -72,7 +103,20 @@ class Entries:
 
     @classmethod
     def summed(cls, indices: Int64s, values: Integers) -> Entries:
-        """Return the entries of indices in any order; values of equal indices are added."""
+        """Return the entries of indices in any order; values of equal indices are added.
+
+        Parameters
+        ----------
+        indices
+            Indices in any order.
+        values
+            The value of each index.
+
+        Returns
+        -------
+        Entries
+            The entries.
+        """
         if not len(indices):
             return cls(indices, values)
         order = np.argsort(indices, kind="stable")
@@ -84,13 +128,37 @@ class Entries:
 
     @classmethod
     def joined(cls, parts: Sequence[Entries]) -> Entries:
-        """Return the sum of one or more entries of the same width."""
+        """Return the sum of one or more entries of the same width.
+
+        Parameters
+        ----------
+        parts
+            Entries of the same width.
+
+        Returns
+        -------
+        Entries
+            Their sum.
+        """
         together = cls.chained(parts, parts[0].values.wide)
         return cls.summed(together.indices, together.values)
 
     @classmethod
     def chained(cls, parts: Sequence[Entries], wide: bool) -> Entries:
-        """Return the entries of consecutive ranges of an array as one."""
+        """Return the entries of consecutive ranges of an array as one.
+
+        Parameters
+        ----------
+        parts
+            Entries of consecutive ranges.
+        wide
+            Whether values may need more than 64 bits.
+
+        Returns
+        -------
+        Entries
+            The entries of all ranges.
+        """
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -101,7 +169,20 @@ class Entries:
         return cls(np.concatenate([part.indices for part in parts]), values)
 
     def between(self, start: int, stop: int) -> Entries:
-        """Return the entries with start ≤ index < stop, not copied."""
+        """Return the entries with start ≤ index < stop, not copied.
+
+        Parameters
+        ----------
+        start
+            First index.
+        stop
+            Index after the last.
+
+        Returns
+        -------
+        Entries
+            These entries.
+        """
         if not len(self) or (start <= self.indices[0] and self.indices[-1] < stop):
             return self
         part = slice(*np.searchsorted(self.indices, [start, stop]))
@@ -144,7 +225,18 @@ class Entries:
         return self.indices.nbytes + self.values.nbytes
 
     def same(self, other: Entries) -> bool:
-        """Return whether indices and values are equal."""
+        """Return whether indices and values are equal.
+
+        Parameters
+        ----------
+        other
+            Entries to compare with.
+
+        Returns
+        -------
+        bool
+            Whether they are equal.
+        """
         return np.array_equal(self.indices, other.indices) and self.values.same(other.values)
 
     def to_dict(self) -> dict[int, int]:
@@ -152,7 +244,18 @@ class Entries:
         return dict(zip(self.indices.tolist(), self.values.tolist(), strict=True))
 
     def dense(self, size: int) -> Integers:
-        """Return all `size` values of the array, not copied if none of them is zero."""
+        """Return all `size` values of the array, not copied if none of them is zero.
+
+        Parameters
+        ----------
+        size
+            Number of values of the array.
+
+        Returns
+        -------
+        Integers
+            All values, zeros included.
+        """
         if len(self) == size:
             return self.values
         whole = Integers.zeros(size, self.values.wide)

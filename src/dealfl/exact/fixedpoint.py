@@ -60,6 +60,21 @@ def _per_column(value: float | ArrayLike, columns: int, what: str) -> Floats:
 class FixedPoint:
     """A grid of integers for each of several columns.
 
+    Parameters
+    ----------
+    bound
+        Largest magnitude of each column.
+    offset
+        What is subtracted from each column.
+    exponent
+        Power of two that the values of each column are multiplied by.
+    fraction_bits
+        Bits of an integer of the largest magnitude.
+    signed
+        Whether values may be negative.
+    what
+        What a column is, in error messages.
+
     Examples
     --------
     >>> grid = FixedPoint.of(2, bound=[1.0, 16.0], fraction_bits=8)
@@ -86,7 +101,30 @@ class FixedPoint:
         shared: bool = False,
         what: str = "feature",
     ) -> FixedPoint:
-        """Create the grid of some columns."""
+        """Create the grid of some columns.
+
+        Parameters
+        ----------
+        columns
+            Number of columns.
+        bound
+            Largest magnitude, of all columns or of each.
+        fraction_bits
+            Bits of an integer of the largest magnitude.
+        offset
+            What is subtracted, of all columns or of each.
+        signed
+            Whether values may be negative.
+        shared
+            Whether all columns have the scale of the largest bound.
+        what
+            What a column is, in error messages.
+
+        Returns
+        -------
+        FixedPoint
+            The grid.
+        """
         bounds = _per_column(bound, columns, f"{what}_bound")
         offsets = _per_column(offset, columns, "offset")
         usable = (bounds >= _SMALLEST_BOUND) & (bounds <= 1 / _SMALLEST_BOUND)
@@ -111,7 +149,18 @@ class FixedPoint:
         return (self.bound, self.scale) if many else (self.bound[:1], self.scale[:1])
 
     def settings(self, *, clip: bool = False) -> dict[str, Setting]:
-        """Return the settings that determine the integers: exponents, fraction bits and offsets."""
+        """Return the settings that determine the integers: exponents, fraction bits and offsets.
+
+        Parameters
+        ----------
+        clip
+            Whether values beyond the bounds are clipped.
+
+        Returns
+        -------
+        dict[str, Setting]
+            Settings for a schema.
+        """
         shape: dict[str, Setting] = {
             f"{self.what}_exponent": _compact(self.exponent.tolist()),
             "fraction_bits": self.fraction_bits,
@@ -130,11 +179,41 @@ class FixedPoint:
         return np.rint(self.bound * self.scale).astype(np.int64)
 
     def quantise(self, values: Floats, first_row: int = 0, *, clip: bool = False) -> Int64s:
-        """Return the integers of a block of dense rows."""
+        """Return the integers of a block of dense rows.
+
+        Parameters
+        ----------
+        values
+            Rows of values.
+        first_row
+            Number of the first row, in error messages.
+        clip
+            Whether values beyond the bounds are clipped; else they are an error.
+
+        Returns
+        -------
+        Int64s
+            One integer for each value.
+        """
         return self.rounded(values, first_row, clip=clip).astype(np.int64)
 
     def rounded(self, values: Floats, first_row: int = 0, *, clip: bool = False) -> Floats:
-        """Return the same integers as `quantise`, as floats."""
+        """Return the same integers as `quantise`, as floats.
+
+        Parameters
+        ----------
+        values
+            Rows of values.
+        first_row
+            Number of the first row, in error messages.
+        clip
+            Whether values beyond the bounds are clipped; else they are an error.
+
+        Returns
+        -------
+        Floats
+            One integer for each value.
+        """
         return self._points(
             values, slice(None), lambda place: (first_row + place[0], place[1]), clip
         )
@@ -142,7 +221,24 @@ class FixedPoint:
     def quantise_stored(
         self, values: Floats, columns: Places, row_starts: Places, *, clip: bool = False
     ) -> Int64s:
-        """Return the integers of the stored values of a CSR matrix."""
+        """Return the integers of the stored values of a CSR matrix.
+
+        Parameters
+        ----------
+        values
+            Stored values.
+        columns
+            The column of each value.
+        row_starts
+            Where each row begins.
+        clip
+            Whether values beyond the bounds are clipped; else they are an error.
+
+        Returns
+        -------
+        Int64s
+            One integer for each value.
+        """
 
         def locate(place: Int64s) -> tuple[int, int]:
             row = int(np.searchsorted(row_starts, place[0], side="right")) - 1

@@ -63,7 +63,20 @@ class Integers:
 
     @classmethod
     def of(cls, values: Iterable[int], wide: bool = False) -> Integers:
-        """Create a vector from Python integers."""
+        """Create a vector from Python integers.
+
+        Parameters
+        ----------
+        values
+            The integers.
+        wide
+            Whether they may need more than 64 bits.
+
+        Returns
+        -------
+        Integers
+            The vector.
+        """
         if not wide:
             return cls(np.array(list(values), dtype=np.int64))
         parts = np.array([divmod(int(value), 1 << 32) for value in values], dtype=np.int64)
@@ -72,7 +85,20 @@ class Integers:
 
     @classmethod
     def zeros(cls, count: int, wide: bool) -> Integers:
-        """Create a vector of zeros."""
+        """Create a vector of zeros.
+
+        Parameters
+        ----------
+        count
+            Number of zeros.
+        wide
+            Whether values may need more than 64 bits.
+
+        Returns
+        -------
+        Integers
+            The vector.
+        """
         low = np.zeros(count, dtype=np.int64)
         return cls(low, np.zeros(count, dtype=np.int64) if wide else None)
 
@@ -83,7 +109,15 @@ class Integers:
         return Integers(self.low[index], None if self.high is None else self.high[index])
 
     def put(self, index: slice | Int64s, values: Integers) -> None:
-        """Replace the values at some positions."""
+        """Replace the values at some positions.
+
+        Parameters
+        ----------
+        index
+            The positions.
+        values
+            The new values.
+        """
         self.low[index] = values.low
         if self.high is not None and values.high is not None:
             self.high[index] = values.high
@@ -136,7 +170,18 @@ class Integers:
         return positions
 
     def same(self, other: Integers) -> bool:
-        """Return whether width, values and order are equal."""
+        """Return whether width, values and order are equal.
+
+        Parameters
+        ----------
+        other
+            A vector to compare with.
+
+        Returns
+        -------
+        bool
+            Whether they are equal.
+        """
         pairs = zip(self.parts, other.parts, strict=True)
         return self.wide == other.wide and all(np.array_equal(*pair) for pair in pairs)
 
@@ -153,7 +198,18 @@ class Integers:
         return [(int(h) << 32) + int(v) for h, v in zip(self.high, self.low, strict=True)]
 
     def sum_runs(self, starts: Int64s) -> Integers:
-        """Return the sums of consecutive runs of values; a sum that does not fit is an error."""
+        """Return the sums of consecutive runs of values; a sum that does not fit is an error.
+
+        Parameters
+        ----------
+        starts
+            Where each run begins.
+
+        Returns
+        -------
+        Integers
+            One sum for each run.
+        """
         low = np.add.reduceat(self.low & LOW_MASK, starts)
         if self.high is None:
             return Integers(_joined(low, np.add.reduceat(self.low >> LOW_BITS, starts)))

@@ -70,6 +70,11 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def require_same(self, other: Schema) -> None:
         """Raise `Incompatible`, with the first difference, if another schema is not equal.
 
+        Parameters
+        ----------
+        other
+            The schema to compare with.
+
         Examples
         --------
         >>> Schema("a", {"bits": 8}, ()).require_same(Schema("a", {"bits": 9}, ()))
@@ -80,7 +85,18 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise Incompatible(_difference(self, other))
 
     def same(self, other: Schema) -> bool:
-        """Return whether two schemas have the same canonical bytes; 1 and 1.0 differ."""
+        """Return whether two schemas have the same canonical bytes; 1 and 1.0 differ.
+
+        Parameters
+        ----------
+        other
+            The schema to compare with.
+
+        Returns
+        -------
+        bool
+            Whether they are equal.
+        """
         return other is self or other.canonical() == self.canonical()
 
 

@@ -29,7 +29,7 @@ from dealfl.learners.ridge import Tikhonov, TikhonovClassifier
 from dealfl.learners.row_learner import Classifier, RowLearner
 from dealfl.learners.saved import SavedLearner
 from dealfl.learners.timed_learner import TimedLearner
-from dealfl.plugins import Registry
+from dealfl.registry import Registry
 
 __all__ = [
     "LEARNERS",

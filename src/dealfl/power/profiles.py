@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from dealfl.errors import BadInput, OutOfBounds, unknown_name
-from dealfl.plugins import Registry
+from dealfl.registry import Registry
 from dealfl.settings import Document, Text, read_value
 
 SPEED_BAND = 3.0  # the true cycle factor is within this factor of the declared one
@@ -162,11 +162,34 @@ class Phone:
         return min((p for p in self.points if p.frequency_hz == top), key=self.current_a)
 
     def current_a(self, point: OperatingPoint, busy_cores: int = 1) -> float:
-        """Return the battery current of busy cores at an operating point."""
+        """Return the battery current of busy cores at an operating point.
+
+        Parameters
+        ----------
+        point
+            Frequency and current of a core.
+        busy_cores
+            Number of busy cores.
+
+        Returns
+        -------
+        float
+            Amperes.
+        """
         return self.clusters[point.cluster].current_a(point, busy_cores)
 
     def base_a(self, base: BaseLoad) -> float:
         """Return the battery current of all parts except the CPU.
+
+        Parameters
+        ----------
+        base
+            The parts that are on.
+
+        Returns
+        -------
+        float
+            Amperes.
 
         Examples
         --------

@@ -74,7 +74,18 @@ class As(Reader):
         return takes(self.type)
 
     def read(self, value: object) -> Any:  # noqa: ANN401
-        """Return the value as the other type."""
+        """Return the value as the other type.
+
+        Parameters
+        ----------
+        value
+            A value from a file or a call.
+
+        Returns
+        -------
+        Any
+            The plain value.
+        """
         return convert(value, self.type)
 
 

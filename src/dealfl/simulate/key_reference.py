@@ -11,8 +11,8 @@ from dealfl.data.sources import Bounded, WordColumn
 from dealfl.features import MAPS
 from dealfl.jobs import SOURCES, Job, MachineKeys
 from dealfl.learners import LEARNERS
-from dealfl.plugins import load_plugin, plugins
 from dealfl.power import Profile
+from dealfl.registry import load_plugin, plugins
 from dealfl.server import RewardWeights
 from dealfl.server.selection import SELECTORS
 from dealfl.settings import KEY_HEAD, key_rows, key_table, keys_of, nested_sections

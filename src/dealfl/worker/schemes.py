@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from dealfl.errors import BadInput, unknown_name
 from dealfl.learners import Change, Learner, Work
 from dealfl.learners import Record as AnyRecord
-from dealfl.plugins import Registry
+from dealfl.registry import Registry
 from dealfl.worker.journal import Record
 
 
@@ -31,7 +31,22 @@ class Retention(Protocol):
     """A policy for how many old examples to evict."""
 
     def evict(self, held: int, forget_fraction: Fraction, carry: Fraction) -> Eviction:
-        """Return how many of the learned examples to evict; θ is their share in a training."""
+        """Return how many of the learned examples to evict; θ is their share in a training.
+
+        Parameters
+        ----------
+        held
+            Number of examples held before the training.
+        forget_fraction
+            θ of the training.
+        carry
+            The fraction that earlier trainings left over.
+
+        Returns
+        -------
+        Eviction
+            Number of examples to evict, and the fraction to carry on.
+        """
 
 
 class KeepAll:
@@ -100,7 +115,24 @@ class Scheme:
         forget: Sequence[Record],
         kept: Sequence[AnyRecord],
     ) -> Change:
-        """Return statistics(learn) − statistics(forget), and the work."""
+        """Return statistics(learn) − statistics(forget), and the work.
+
+        Parameters
+        ----------
+        learner
+            An empty learner of the job.
+        learn
+            Records to learn.
+        forget
+            Records to forget.
+        kept
+            Records that were learned before and stay.
+
+        Returns
+        -------
+        Change
+            The delta and its work.
+        """
         if not self.from_scratch:
             return learner.difference(learn, forget, kept)
         everything = learner.difference([*kept, *learn], ())

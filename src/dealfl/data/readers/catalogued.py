@@ -41,7 +41,18 @@ class Table:
         return len(self.targets) + (self.test.records if self.test else 0)
 
     def split(self, at: int) -> "Table":
-        """Split the rows into a training and a test part."""
+        """Split the rows into a training and a test part.
+
+        Parameters
+        ----------
+        at
+            Number of training rows.
+
+        Returns
+        -------
+        Table
+            The table with both parts.
+        """
         test = Table(self.features[at:], self.targets[at:])
         return Table(self.features[:at], self.targets[:at], test)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dealfl.errors import BadInput, unknown_name
-from dealfl.plugins import Registry
+from dealfl.registry import Registry
 from dealfl.server.selection.arms import Arms, best_of
 from dealfl.server.selection.bandit import Bandit
 from dealfl.server.selection.base import Candidate, OverPromise, Player, Promising, Selector

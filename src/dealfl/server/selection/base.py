@@ -68,18 +68,59 @@ class Selector(Protocol):
         """Return the workers to wake; the same history gives the same result.
 
         If the result is empty, the round does not take place and its number is used again.
+
+        Parameters
+        ----------
+        round_number
+            Number of the round.
+        candidates
+            The workers that are awake and able.
+        count
+            Number of replies that the round aims at.
+
+        Returns
+        -------
+        list[str]
+            Names of workers.
         """
 
     def record_reward(self, round_number: int, worker: str, reward: float) -> None:  # noqa: ARG002
-        """Record the reward of a selected worker."""
+        """Record the reward of a selected worker.
+
+        Parameters
+        ----------
+        round_number
+            Number of the round.
+        worker
+            Name of the worker.
+        reward
+            The reward, from 0 to 1.
+        """
         return
 
     def find_least_weight(self, worker: str) -> float:  # noqa: ARG002
-        """Return the weight below which a worker would not be selected; 0 if there is no price."""
+        """Return the weight below which a worker would not be selected; 0 if there is no price.
+
+        Parameters
+        ----------
+        worker
+            Name of the worker.
+
+        Returns
+        -------
+        float
+            The weight.
+        """
         return 0.0
 
     def remove(self, worker: str) -> None:  # noqa: ARG002
-        """Forget a worker. If it returns, it is a new worker."""
+        """Forget a worker. If it returns, it is a new worker.
+
+        Parameters
+        ----------
+        worker
+            Name of the worker.
+        """
         return
 
     def changes(self) -> Mapping[str, bytes]:
@@ -91,7 +132,13 @@ class Selector(Protocol):
         return {}
 
     def restore(self, parts: Mapping[str, bytes]) -> None:  # noqa: ARG002
-        """Resume from a stored state."""
+        """Resume from a stored state.
+
+        Parameters
+        ----------
+        parts
+            What `changes` returned, the last of each part.
+        """
         return
 
 

@@ -9,8 +9,6 @@ from typing import Any, Generic, TypeVar
 
 from dealfl.errors import BadInput
 
-__all__ = ["Registry", "load_plugin", "package_of", "plugins"]
-
 Thing = TypeVar("Thing")
 
 

@@ -184,6 +184,27 @@ def test_a_process_that_ends_while_a_loop_is_loaded_ends_without_an_error(packag
     assert run(package, code) == "end"
 
 
+def test_a_compiler_that_is_left_or_has_ended_leaves_nothing_open(package: Path) -> None:
+    code = """
+        import gc, warnings
+        warnings.simplefilter("error")
+        sys.unraisablehook = lambda error: print(error)
+        which(VALUES, 0.3)
+        child = os.fork()
+        if child == 0:
+            gc.collect()
+            os._exit(0 if CHOICE.compiler is None else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        wait_for_loop()
+        while not CHOICE.compiler.has_ended:
+            time.sleep(0.05)
+        total(VALUES)  # a second compiler
+        gc.collect()
+        print("closed")
+    """
+    assert run(package, code) == "closed"
+
+
 def test_many_threads_may_call_twins_while_loops_are_loaded(package: Path) -> None:
     code = """
         from concurrent.futures import ThreadPoolExecutor

@@ -107,6 +107,8 @@ class _Compiler:
     def leave(self) -> None:
         """Let the process end by itself."""
         self._process.returncode = 0
+        self._out.close()
+        cast(IO[bytes], self._process.stdin).close()
 
 
 class _Twin:
@@ -139,8 +141,9 @@ class _Twin:
 
     def _request(self, given: tuple[Any, ...]) -> None:
         try:
-            if CHOICE.compiler is None or CHOICE.compiler.has_ended:
-                CHOICE.compiler = _Compiler()
+            if CHOICE.compiler and CHOICE.compiler.has_ended:
+                _leave_compiler()
+            CHOICE.compiler = CHOICE.compiler or _Compiler()
             CHOICE.compiler.compile(self.module, self.plain.__name__, given)
             self.is_requested = True
         except (OSError, TypeError):  # no process is left, or a kind that cannot be described
@@ -213,16 +216,17 @@ def twin(plain: Callable[P, R]) -> Callable[P, R]:
 def _leave_compiler() -> None:
     if CHOICE.compiler:
         CHOICE.compiler.leave()
-
-
-def _forget_compiler() -> None:
-    """Start without the compiler of the parent, whose pipes belong to the parent."""
     CHOICE.compiler = None
+
+
+def _start_after_fork() -> None:
+    """Leave the compiler to the parent."""
+    _leave_compiler()
     for pair in _twins:
         pair.is_requested = False
 
 
-os.register_at_fork(after_in_child=_forget_compiler)
+os.register_at_fork(after_in_child=_start_after_fork)
 
 
 def _describe(value: object) -> list[Any]:

@@ -41,7 +41,7 @@ Hashes = Annotated[tuple[Hash, ...], Meta(max_length=MAX_OWNERS)]
 
 
 def plain_name(owner: str) -> str:
-    """Return the form in which names of owners are compared: NFC, words with one blank between.
+    r"""Return the form in which names of owners are compared: NFC, words with one blank between.
 
     A name with a line break can so be given on one line.
 

@@ -18,12 +18,13 @@ from typing import Any
 
 import msgspec
 
-from dealfl.learners import NaiveBayes
+from dealfl.learners import Learner, NaiveBayes, PersonalizedPageRank
 from dealfl.power import Training
 from dealfl.protocol.messages import Message, Step
 from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone
 from dealfl.worker import Cost, Journal, Worker
+from tests.federation import crashing_files
 
 KEY = b"key of the job"
 FAILPOINT = "DEALFL_TEST_FAILPOINT"
@@ -39,6 +40,7 @@ class Life(msgspec.Struct, frozen=True):
     port: int
     failpoint: str = ""
     naive: bool = False
+    learner: str = "naive_bayes"
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -50,8 +52,21 @@ class Call(msgspec.Struct, frozen=True):
     erase: tuple[str, bytes] | None = None
 
 
+ITEMS = 600  # a history of half of them is a large update
+
+
 def make() -> NaiveBayes:
     return NaiveBayes(3, ["a", "b"], feature_bound=1.0, fraction_bits=8)
+
+
+def make_ranks() -> PersonalizedPageRank:
+    return PersonalizedPageRank(ITEMS)
+
+
+MAKERS: dict[str, Callable[[], Learner]] = {
+    "naive_bayes": make,
+    "personalized_pagerank": make_ranks,
+}
 
 
 # -- frames -------------------------------------------------------------------------------------
@@ -183,21 +198,21 @@ class QuickMeter:
         )
 
 
-def new_worker(name: str, journal: Journal) -> Worker:
+def new_worker(name: str, journal: Journal, learner: str = "naive_bayes") -> Worker:
     return Worker(
-        "job", name, make, journal, QuickMeter(), key=KEY, forget_fraction="0.3",
+        "job", name, MAKERS[learner], journal, QuickMeter(), key=KEY, forget_fraction="0.3",
         announce_every_s=20.0, retry_after_s=10.0,
     )  # fmt: skip
 
 
-def new_server(ledger: Ledger) -> Server:
-    return Server("job", make, ledger, RULES, Everyone())
+def new_server(ledger: Ledger, learner: str = "naive_bayes") -> Server:
+    return Server("job", MAKERS[learner], ledger, RULES, Everyone())
 
 
 def _worker_calls(life: Life, fate: Fate) -> tuple[Callable[[Call], Step], Callable[[], None]]:
     kind = TwoTransactions if life.naive else MortalConnection
     journal = Journal(life.path, connect=connecting(kind, fate))
-    worker = new_worker(life.name, journal)
+    worker = new_worker(life.name, journal, life.learner)
 
     def answer(call: Call) -> Step:
         if call.rows:
@@ -216,7 +231,7 @@ def _server_calls(life: Life, fate: Fate) -> tuple[Callable[[Call], Step], Calla
         return connections[-1]
 
     ledger = Ledger(life.path, connect=connect)
-    server = new_server(ledger)
+    server = new_server(ledger, life.learner)
 
     def answer(call: Call) -> Step:
         if call.erase:
@@ -232,6 +247,7 @@ def live(life: Life) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     write(connection, os.getpid())
     fate = Fate(os.environ.get(FAILPOINT, ""))
+    crashing_files.install(lambda: fate.reach("write"))
     made = _server_calls if life.role == "server" else _worker_calls
     answer, sent = made(life, fate)
     decode = msgspec.msgpack.Decoder(Call).decode

@@ -16,11 +16,11 @@ import msgspec
 import pytest
 
 from dealfl.erasure import owner_hash
-from dealfl.learners import Rows, statistics_of
+from dealfl.learners import Histories, Rows, statistics_of
 from dealfl.protocol.messages import Message, Receipt, Step
 from dealfl.server import Ledger
 from dealfl.worker import Journal, State
-from tests.federation.mortal import KEY, Call, Life, make, new_server, read, write
+from tests.federation.mortal import ITEMS, KEY, MAKERS, Call, Life, new_server, read, write
 
 ROOT = Path(__file__).parents[2]
 SERVER = "server"
@@ -70,9 +70,11 @@ class Federation:
     """Processes and the relay between them; what is sent to a dead process is lost."""
 
     def __init__(
-        self, forks: Forks, directory: Path, seed: int, naive: tuple[str, ...] = ()
-    ) -> None:
+        self, forks: Forks, directory: Path, seed: int, naive: tuple[str, ...] = (),
+        learner: str = "naive_bayes",
+    ) -> None:  # fmt: skip
         self._forks, self._directory, self._naive = forks, directory, naive
+        self._learner = learner
         self.random = random.Random(seed)
         self.now_s = 0.0
         self.deaths = 0
@@ -90,7 +92,9 @@ class Federation:
             role = SERVER if name == SERVER else "worker"
             failpoint = next(self.failpoints.get(name, iter(())), "")
             naive = role in self._naive
-            life = Life(role, name, str(self.path(name)), self._forks.port, failpoint, naive)
+            life = Life(
+                role, name, str(self.path(name)), self._forks.port, failpoint, naive, self._learner
+            )
             self._alive[name] = self._forks.start(life)
         return self._alive[name]
 
@@ -157,9 +161,11 @@ class Federation:
             while not self.call(SERVER, Call(self.now_s, erase=order)):
                 pass  # who asked was not answered, and asks again
 
+    calm = 25  # calls of everybody at the end
+
     def heal(self) -> None:
         """Let everybody live and say what is left to say."""
-        for _ in range(25):
+        for _ in range(self.calm):
             self.now_s += 11.0
             for name in (*WORKERS, SERVER):
                 messages, self._queues[name] = tuple(self._queues[name]), []
@@ -181,6 +187,7 @@ class Federation:
         """Compare what the server counted with what each journal says; return updates counted."""
         self.kill_all()
         ledger = Ledger(self.path(SERVER))
+        make = MAKERS[self._learner]
         central, total = make(), 0
         for name in WORKERS:
             journal = Journal(self.path(name))
@@ -198,7 +205,7 @@ class Federation:
         assert not ledger.updates.waiting()
         for key in self.receipts:
             assert ledger.updates.find(*key), f"a receipt was not true: {key}"
-        assert new_server(ledger).model.digest() == central.digest()
+        assert new_server(ledger, self._learner).model.digest() == central.digest()
         ledger.close()
         return total
 
@@ -208,6 +215,33 @@ class AtRandom(Federation):
 
     def kill_after_s(self, name: str) -> float | None:
         return self.random.uniform(0.0, 0.008) if self.random.random() < 0.25 else None
+
+
+class AtWrites(Federation):
+    """Kills whoever is at work before a random write, sync or truncation of a file.
+
+    Histories of PageRank make updates of some bytes, and of more than 64 kB.
+    """
+
+    calm = 12
+
+    def __init__(self, forks: Forks, directory: Path, seed: int) -> None:
+        learner = ("personalized_pagerank", "naive_bayes")[seed % 4 == 3]
+        super().__init__(forks, directory, seed, learner=learner)
+        self._points = random.Random(seed)
+        self.failpoints = {name: self._draw(name) for name in (SERVER, *WORKERS)}
+
+    def _draw(self, name: str) -> Iterator[str]:
+        while True:
+            yield f"write:{self._points.choice((4, 20, 60, 200)) + self._points.randrange(40)}"
+
+    def _rows(self) -> tuple[tuple[str, bytes], ...]:
+        if self._learner == "naive_bayes":
+            return super()._rows()
+        owner = f"person {self.random.randint(0, 9)}"
+        count = self.random.choice((0, 1, 1, 3, 250))
+        items = self.random.sample(range(ITEMS), count)
+        return tuple((owner, Histories.encode(item)) for item in items)
 
 
 def run(federation: Federation, ticks: int) -> Federation:
@@ -235,6 +269,31 @@ def test_killed_at_random_nothing_is_lost_and_nothing_counts_twice(
     assert finish(federation) > 8, "hardly anything was ever counted"
     assert federation.deaths > 20, "hardly anybody was ever killed"
     assert len(federation.receipts) > 8
+
+
+def blow_at_writes(forks: Forks, folder: Path, seed: int) -> Federation:
+    federation = run(AtWrites(forks, folder, seed), 12)
+    assert finish(federation) > 0, f"seed {seed}: nothing was ever counted"
+    return federation
+
+
+def test_killed_at_random_writes_nothing_is_lost_and_nothing_counts_twice(
+    forks: Forks, tmp_path: Path
+) -> None:
+    deaths = 0
+    for seed in range(20):
+        (tmp_path / str(seed)).mkdir()
+        deaths += blow_at_writes(forks, tmp_path / str(seed), seed).deaths
+    assert deaths > 100, "hardly anybody was ever killed"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("start", range(0, 1_000, 100))
+def test_killed_at_random_writes_a_thousand_times(forks: Forks, tmp_path: Path, start: int) -> None:
+    first = int(os.environ.get("SOAK_SEED", "0")) * 1_000_000 + 1_000 + start
+    for seed in range(first, first + 100):
+        (tmp_path / str(seed)).mkdir()
+        blow_at_writes(forks, tmp_path / str(seed), seed)
 
 
 @pytest.mark.parametrize("role", ["server", "worker"])

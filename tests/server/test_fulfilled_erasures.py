@@ -153,3 +153,26 @@ def test_an_answer_of_a_worker_that_is_not_known_gets_its_receipt() -> None:
     answer = Erased(job="job", worker="b", request="ann", examples=0)
     (receipt,) = one.handle([answer], 1.0).messages
     assert (type(receipt), receipt.worker) == (ErasedReceipt, "b")
+
+
+def test_a_restored_journal_settles_what_an_earlier_process_promised() -> None:
+    """The update that was to show the erasure was never sent, and is not in the backup."""
+    one = joined("w")
+    one.handle([update(1, 2, round=1)], 1.0)
+    after = erase(one, "r", 2.0)
+    one.handle([announce("w", sequence=2, receipted=1, session=5, erased=(after,))], 3.0)
+    assert one.workers["w"].forgotten == 0, "update 2 is awaited"
+    one.handle([announce("w", sequence=1, receipted=1, session=9, erased=(after,))], 4.0)
+    one.handle([], 500.0)
+    assert one.workers["w"].forgotten == 1
+
+
+def test_a_worker_that_is_always_ahead_settles_what_it_promised_first() -> None:
+    one = joined("w")
+    one.handle([update(1, 2, round=1)], 1.0)
+    after = erase(one, "r", 2.0)
+    for sequence in range(2, 6):  # one more update is made before the last one has arrived
+        one.handle([announce("w", sequence=sequence, receipted=1, erased=(after,))], 3.0)
+    one.handle([update(2, 1)], 4.0)
+    one.handle([], 500.0)
+    assert one.workers["w"].forgotten == 1

@@ -198,3 +198,16 @@ def test_what_does_not_count_yet_is_stored_with_what_does() -> None:
     again.handle([update(2, 1)], 501.0)
     again.handle([], 1000.0)
     assert again.model.statistics == examples(7)
+
+
+def test_deltas_of_an_earlier_incarnation_count_in_no_later_one() -> None:
+    """Both incarnations have an update 2; that of the second arrives before its first."""
+    one = joined("w", "other")
+    one.handle([update(1, 3, round=1), update(2, 4)], 1.0)
+    one.handle([update(1, 5, round=1)], 2.0)  # another update 1: the journal was restored
+    assert one.workers["w"].incarnation == 2
+    one.handle([update(2, 1, incarnation=2)], 3.0)
+    one.handle([update(1, 7, incarnation=2)], 4.0)
+    one.handle([], 500.0)
+    assert one.workers["w"].counted == 2
+    assert one.model.statistics == examples(8)

@@ -207,6 +207,8 @@ class Aggregation:
             self._ready |= self._held
         self._ledger.sums.drop(worker)
         self._ledger.updates.drop(worker)
+        for key in [key for key in self._received if key[0] == worker]:
+            del self._received[key]  # the next incarnation uses the same sequences
 
     @property
     def has_pending(self) -> bool:

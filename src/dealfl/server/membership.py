@@ -250,8 +250,13 @@ def _is_alive(row: WorkerRow, now_s: float, presence_timeout_s: float) -> bool:
 
 
 def _note_forgetting(row: WorkerRow, number: int, sequence: int) -> WorkerRow:
-    """Note that a worker has forgotten requests, which its updates up to a sequence show."""
-    if row.forgetting <= row.forgotten < number:
+    """Note that a worker has forgotten requests, which its updates up to a sequence show.
+
+    What was noted before stays, or a worker that is always ahead would never be done. A lower
+    sequence replaces it: the journal was restored, and the update that was awaited never comes.
+    """
+    is_awaited = row.forgetting > row.forgotten and row.forgetting_at <= sequence
+    if row.forgotten < number and not is_awaited:
         row = replace(row, forgetting=number, forgetting_at=sequence)
     return _confirm_forgetting(row)
 

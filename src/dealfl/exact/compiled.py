@@ -68,7 +68,7 @@ def prefer_loops() -> None:
 class _Compiler:
     """A process that compiles loops into numba's cache, one after the other.
 
-    It ends when nothing was requested of it for a while, and may outlive this process, for the next.
+    It ends when it has been idle for a while, and may outlive this process, for the next one.
     """
 
     def __init__(self) -> None:

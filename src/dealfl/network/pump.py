@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dealfl.network.connection import Connection
 from dealfl.protocol import Message, Pump, Step
 
-_BATCH = 200  # packets in one commit
+_BATCH = 200  # senders in one commit
+_SHARE = 200  # messages of one sender in one commit: nobody waits for who sends many
 
 
 class RealPump(Pump):
@@ -27,12 +28,17 @@ class RealPump(Pump):
     ) -> None:
         super().__init__(handle, send, self._call_at)
         self._failed = failed
-        self._inbox: deque[tuple[Sequence[Message], Callable[[], None]]] = deque()
+        self._inbox: dict[str, deque[Message | Callable[[], None]]] = {}  # by sender, in turn
         self._next: asyncio.Handle | None = None
 
-    def put(self, messages: Sequence[Message], done: Callable[[], None] = lambda: None) -> None:
-        """Take messages; `done` is called after they are durable."""
-        self._inbox.append((messages, done))
+    def put(
+        self,
+        messages: Sequence[Message],
+        done: Callable[[], None] = lambda: None,
+        sender: str = "",
+    ) -> None:
+        """Take messages of a sender; `done` is called after they are durable."""
+        self._inbox.setdefault(sender, deque()).extend((*messages, done))
         self.call()
 
     def call(self) -> None:
@@ -57,10 +63,13 @@ class RealPump(Pump):
         """Handle what has arrived, in one commit."""
         self._next = None
         self.due_s = float("inf")
-        taken = [self._inbox.popleft() for _ in range(min(len(self._inbox), _BATCH))]
+        messages: list[Message] = []
+        finished: list[Callable[[], None]] = []
+        for sender in list(self._inbox)[:_BATCH]:
+            self._take(sender, messages, finished)
         try:
-            self.turn([message for messages, _ in taken for message in messages], time.time())
-            for _, done in taken:
+            self.turn(messages, time.time())
+            for done in finished:
                 done()
         except Exception as error:
             if not self._failed.done():
@@ -68,6 +77,21 @@ class RealPump(Pump):
             return
         if self._inbox:
             self.call()
+
+    def _take(
+        self, sender: str, messages: list[Message], finished: list[Callable[[], None]]
+    ) -> None:
+        """Take the share of a sender; who has more comes after all others in the next commit."""
+        waiting = self._inbox.pop(sender)
+        until = len(messages) + _SHARE
+        while waiting and (len(messages) < until or callable(waiting[0])):
+            item = waiting.popleft()
+            if callable(item):
+                finished.append(item)
+            else:
+                messages.append(item)
+        if waiting:
+            self._inbox[sender] = waiting
 
 
 async def carry(

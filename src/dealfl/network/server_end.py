@@ -41,6 +41,7 @@ class Quota:
     """What a worker may send in a minute: at once or spread, and no more in the long run."""
 
     packets: int = 6_000
+    messages: int = 20_000
     size_bytes: int = 2 * MAX_BYTES
 
 
@@ -59,8 +60,12 @@ class _Inbox:
         if not delivery.qos:
             raise BadBytes("sent with quality of service 0, which the server cannot slow down")
         if not sender.spend(len(delivery.payload), self._quota):
-            raise BadBytes("more packets or bytes than a sender's quota")
+            raise BadBytes("more packets, messages or bytes than a sender's quota")
         return self._assemble(sender, delivery.payload)
+
+    def count(self, delivery: Delivery, messages: int) -> None:
+        """Count the messages that a delivery completed."""
+        self._sender(delivery.topic).count(messages)
 
     def _sender(self, topic: str) -> _Sender:
         sender = self._senders.pop(topic, None) or _Sender(self._max_bytes)
@@ -92,6 +97,7 @@ class _Sender:
         self._since_s = 0.0
         self._packets = 0.0
         self._size_bytes = 0.0
+        self._messages = 0.0
 
     def spend(self, size_bytes: int, quota: Quota) -> bool:
         """Count a packet; return whether it is within the quota."""
@@ -99,12 +105,18 @@ class _Sender:
         share = min((now_s - self._since_s) / 60.0, 1.0)
         packets = max(self._packets - share * quota.packets, 0.0) + 1
         size = max(self._size_bytes - share * quota.size_bytes, 0.0) + size_bytes
-        if packets > quota.packets or size > quota.size_bytes:
+        messages = max(self._messages - share * quota.messages, 0.0)
+        if packets > quota.packets or size > quota.size_bytes or messages >= quota.messages:
             return False
         self._since_s = now_s
         self._packets = packets
         self._size_bytes = size
+        self._messages = messages
         return True
+
+    def count(self, messages: int) -> None:
+        """Count the messages of a packet; the next one is refused if they are too many."""
+        self._messages += messages
 
 
 class ServerEnd:
@@ -242,7 +254,7 @@ class ServerEnd:
         except BadBytes as error:
             self._drop(users[0], str(error), users[1] if kind == "up" else "")
         if messages:
-            self._pump.put(messages, acknowledge)
+            self._pump.put(messages, acknowledge, users[0])
         else:
             acknowledge()
 
@@ -252,6 +264,7 @@ class ServerEnd:
         """Return the messages that a packet completes, all of them from this worker."""
         packet = self._inbox.take(delivery)
         messages = () if packet is None else decode(packet, self.state.max_bytes)
+        self._inbox.count(delivery, len(messages))
         if any(m.worker != worker or m.job != self.topics.job for m in messages):
             raise BadBytes(f"a message in the name of another than {worker!r}")
         if messages:

@@ -555,7 +555,10 @@ class ErasureStore:
         return self._listed(condition, after, worker, count)
 
     def part(self, before: Position, last: int, max_owners: int) -> Listed | None:
-        """Return the owners after a place in the list up to a number, or as many as allowed."""
+        """Return the owners after a place in the list up to a number, or as many as allowed.
+
+        One request is never cut.
+        """
         owners: list[bytes] = []
         after = before
         query = (
@@ -564,7 +567,7 @@ class ErasureStore:
         )
         for number, chain, body in self._execute(query, (before.number, last, max_owners)):
             more = _OWNERS.decode(body)
-            if len(owners) + len(more) > max_owners:
+            if owners and len(owners) + len(more) > max_owners:
                 break
             owners += more
             after = Position(number, chain)

@@ -8,10 +8,11 @@ worker begins a new incarnation and sends its full sum.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import accumulate
 
 from msgspec.structs import replace
 
-from dealfl.protocol import MAX_OWNERS, PROTOCOL, Announce, Erase, Message, Position, Welcome
+from dealfl.protocol import PROTOCOL, Announce, Erase, Message, Position, Welcome
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger, Listed
 from dealfl.server.ledger_reader import WorkerRow, note_restore
@@ -20,6 +21,7 @@ from dealfl.server.rules import Rules
 
 _RESTORED = "ledger restored"
 _REQUESTS = 64  # erasures that are sent in one answer to an announcement
+_OWNERS = 5_000  # in them, or in a part of the list: 175 kB
 
 
 class Membership:
@@ -171,10 +173,12 @@ class Membership:
         listed = erasures.unanswered(row.name, row.answered, _REQUESTS)
         first = listed[0].before.number if listed else end.number
         row = replace(row, answered=first)
-        part = erasures.part(reached, first, MAX_OWNERS)
+        part = erasures.part(reached, first, _OWNERS)
         if part is not None:
             listed.insert(0, part)
-        return row, [self.erase(requests, row.name) for requests in listed]
+        sizes = accumulate(len(requests.owners) for requests in listed)
+        fitting = sum(size <= _OWNERS for size in sizes)
+        return row, [self.erase(requests, row.name) for requests in listed[: max(fitting, 1)]]
 
     def erase(self, listed: Listed, worker: str = "") -> Erase:
         """Return the message to forget owners, for one worker or for all."""

@@ -68,12 +68,18 @@ class Server:
         with ledger.transaction(self._term):
             ledger.begin_term()
         self._aggregation = Aggregation(ledger, make)
-        self._aggregation.load()
-        self._aggregation.verify()
-        self._members = Membership(job, ledger, self._aggregation)
-        self._rounds = Rounds(
-            job, ledger, self._aggregation, self._members, rules or Rules(), selector or Uniform()
-        )
+        with ledger.naming_damage():
+            self._aggregation.load()
+            self._aggregation.verify()
+            self._members = Membership(job, ledger, self._aggregation)
+            self._rounds = Rounds(
+                job,
+                ledger,
+                self._aggregation,
+                self._members,
+                rules or Rules(),
+                selector or Uniform(),
+            )
         self._removing: set[str] = set()  # workers whose answers or sums changed by erasures
         self._actions: dict[type, Callable[[Any, float], list[Message]]] = {
             Announce: self._receive_announce,

@@ -33,6 +33,8 @@ _DISK_FAILURES = (
     sqlite3.SQLITE_IOERR_SHMSIZE,  # readers share a file beside the database
 )
 
+_DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+
 Connect = Callable[..., sqlite3.Connection]
 Kept = TypeVar("Kept")
 
@@ -68,8 +70,18 @@ class Database:
             self._db = self._connect()
             self._forget_cached()
             self._open()
-        except (OSError, sqlite3.DatabaseError) as error:
+        except (OSError, sqlite3.DatabaseError, UnicodeDecodeError) as error:  # also of messages
             raise self._unusable(error) from error
+
+    @contextmanager
+    def naming_damage(self) -> Iterator[None]:
+        """Name the file and the remedy in errors of SQLite that damage of the file causes."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            if _is_damage(error):
+                raise self._unusable(error) from error
+            raise
 
     def _unusable(self, error: Exception) -> DealError:
         damaged = BadBytes(f"{self.kind} {self.path} cannot be used ({error}); {self.remedy}")
@@ -197,6 +209,8 @@ class Database:
             self._forget_cached()
             if failure := find_write_failure(self.path, error):
                 raise failure from error
+            if isinstance(error, sqlite3.DatabaseError) and _is_damage(error):
+                raise self._unusable(error) from error
             raise
         if self._logged and self._cleans and self.path != ":memory:":
             self.checkpoint()
@@ -402,6 +416,11 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         return self._connecting(self.path, isolation_level=None, check_same_thread=False)
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    return "decode to UTF-8" in str(error) if code is None else code & 0xFF in _DAMAGES
 
 
 def find_write_failure(path: str | Path, error: BaseException) -> WriteFailed | None:

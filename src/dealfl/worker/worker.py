@@ -326,9 +326,10 @@ class Worker:
             state = self._journal.state
             if announced and state.declined and not replies:  # the answer may have been lost
                 replies.append(self._decline(state.round, state.declined))
+            # first the answers: the server sends what the announcement does not cover
+            replies += self._outbox.take_due_answers(now_s)
             replies += announced
             replies += self._outbox.take_due(now_s)
-            replies += self._outbox.take_due_answers(now_s)
             wake_at_s = self._membership.wake_at_s
             if unable:
                 wake_at_s = min(wake_at_s or math.inf, now_s + self._retry_after_s)

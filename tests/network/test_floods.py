@@ -1,0 +1,77 @@
+"""Who sends very much delays nobody else: shares of a commit, and a quota of messages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from dealfl.network.connection import Delivery
+from dealfl.network.pump import RealPump
+from dealfl.network.server_end import Quota, _Inbox
+from dealfl.protocol.messages import Fetch, Message, Step
+
+PACKET = 4_096
+
+
+def fetch(worker: str, number: int = 0) -> Message:
+    return Fetch(job="job", worker=worker, version=number)
+
+
+def commits(*packets: tuple[str, int]) -> tuple[list[list[Message]], list[str]]:
+    """Return the messages of each commit, and the senders in the order of their acknowledgements.
+
+    A packet is a sender and a number of messages; all are there before the first commit.
+    """
+    taken: list[list[Message]] = []
+    acknowledged: list[str] = []
+
+    def handle(messages: Iterable[Message], now_s: float) -> Step:
+        taken.append(list(messages))
+        return Step((), None)
+
+    async def run() -> None:
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        pump = RealPump(handle, lambda _: None, failed)
+        for sender, count in packets:
+            messages = [fetch(sender, number) for number in range(count)]
+            pump.put(messages, lambda sender=sender: acknowledged.append(sender), sender)  # type: ignore[misc]
+        while len(acknowledged) < len(packets):
+            await asyncio.sleep(0)
+        if failed.done():
+            failed.result()
+
+    asyncio.run(asyncio.wait_for(run(), 10))
+    return taken, acknowledged
+
+
+def test_an_honest_worker_waits_for_no_flood() -> None:
+    flood = [("liar", PACKET)] * 3
+    taken, acknowledged = commits(*flood, ("honest", 2))
+    first = taken[0]
+    assert [message.worker for message in first].count("honest") == 2, "in the first commit"
+    assert len(first) <= 202
+    assert acknowledged[0] == "honest"
+    assert acknowledged[1:] == ["liar"] * 3
+    numbers = [m.version for part in taken for m in part if m.worker == "liar"]  # type: ignore[union-attr]
+    assert numbers == list(range(PACKET)) * 3, "all of it is handled, in order"
+
+
+def test_who_sends_more_than_a_share_is_last_in_the_next_commit() -> None:
+    taken, _ = commits(("liar", 500), ("a", 3), ("b", 3))
+    assert [len(part) for part in taken] == [206, 200, 100]
+
+
+def test_messages_beyond_the_quota_are_dropped_before_they_are_decoded() -> None:
+    inbox = _Inbox(1 << 20, Quota(messages=10_000))
+    delivery = Delivery("up/liar", b"DEAL\x01\x00\x90", 1, 1, 1, False)
+    accepted = 0
+    for _ in range(10):
+        try:
+            inbox.take(delivery)
+        except ValueError as error:
+            assert "quota" in str(error)
+            continue
+        accepted += 1
+        inbox.count(delivery, PACKET)
+    assert accepted == 3
+    inbox.take(Delivery("up/honest", b"DEAL\x01\x00\x90", 1, 1, 1, False))

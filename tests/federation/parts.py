@@ -58,7 +58,7 @@ class FixedMeter:
 def worker(make: Any = bayes, journal: Journal | None = None, **other: Any) -> Worker:
     meter = other.pop("meter", FixedMeter())
     store = journal or Journal(journal_id="mark")
-    return Worker("job", "w", make, store, meter, key=KEY, **other)
+    return Worker("job", "w", make, store, meter, **({"key": KEY} | other))
 
 
 def welcomed(make: Any = bayes, journal: Journal | None = None, **other: Any) -> Worker:

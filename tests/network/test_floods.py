@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 
+from dealfl.errors import BadBytes
 from dealfl.network.connection import Delivery
 from dealfl.network.pump import RealPump
 from dealfl.network.server_end import Quota, _Inbox
@@ -66,12 +68,9 @@ def test_messages_beyond_the_quota_are_dropped_before_they_are_decoded() -> None
     delivery = Delivery("up/liar", b"DEAL\x01\x00\x90", 1, 1, 1, False)
     accepted = 0
     for _ in range(10):
-        try:
+        with suppress(BadBytes):
             inbox.take(delivery)
-        except ValueError as error:
-            assert "quota" in str(error)
-            continue
-        accepted += 1
-        inbox.count(delivery, PACKET)
+            accepted += 1
+            inbox.count(delivery, PACKET)
     assert accepted == 3
     inbox.take(Delivery("up/honest", b"DEAL\x01\x00\x90", 1, 1, 1, False))

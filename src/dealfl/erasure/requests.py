@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 
 import msgspec
@@ -29,19 +30,38 @@ from dealfl.protocol import Position, plain_name
 EXAMPLE = b"e"
 READMISSION = b"r"
 _HASH_BYTES = 32
+_SLOW_COST = 13  # 2¹³ blocks of 1 kB: about 30 ms, and 8 MB
+_MAX_SLOW_COST = 16
 _STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"  # begins the names of requests
 _COMMITTED = 8  # persons with a commitment in a certificate
 
 
+def draw_slow_key() -> bytes:
+    """Return a key for hashes of owners that many devices hold: each guess of a name takes time."""
+    return bytes([_SLOW_COST]) + secrets.token_bytes(_HASH_BYTES)
+
+
+@lru_cache(maxsize=1 << 16)
+def _slow_hash(key: bytes, name: bytes) -> bytes:
+    cost = 1 << min(key[0], _MAX_SLOW_COST)
+    memory = 1 << 27
+    return hashlib.scrypt(name, salt=key, n=cost, r=8, p=1, maxmem=memory, dklen=_HASH_BYTES)
+
+
 def owner_hash(key: bytes, owner: str) -> bytes:
-    """Return the keyed hash (HMAC-SHA256) that replaces an owner's name.
+    """Return the keyed hash that replaces an owner's name: HMAC-SHA256, or scrypt for a slow key.
+
+    Who holds the key can guess names. The key of a run stays in its folder; that of a network is on
+    every device, so that it is slow: it has a byte more, the logarithm of its cost.
 
     Examples
     --------
     >>> owner_hash(b"key of the job", "ann").hex()[:16]
     '5d93711dfac19823'
     """
-    return hmac.digest(key, plain_name(owner).encode(errors="surrogatepass"), "sha256")
+    name = plain_name(owner).encode(errors="surrogatepass")
+    is_slow = len(key) == _HASH_BYTES + 1
+    return _slow_hash(key, name) if is_slow else hmac.digest(key, name, "sha256")
 
 
 def example_hash(key: bytes, owner: bytes, body: bytes) -> bytes:

@@ -26,6 +26,7 @@ import paho.mqtt.client as paho
 from msgspec import Meta, Struct
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
+from dealfl.erasure import draw_slow_key
 from dealfl.errors import BadInput, DealError
 from dealfl.network.credentials import SERVER, Authority, Credentials, require_valid
 from dealfl.network.topics import Topics
@@ -298,7 +299,7 @@ def create_broker(folder: Path, settings: BrokerSettings) -> Broker:
         raise BadInput(f"{folder} contains a broker already; remove the folder to start over")
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    owners_key = settings.owners_key or secrets.token_hex(32)
+    owners_key = settings.owners_key or draw_slow_key().hex()
     broker = Broker(folder, msgspec.structs.replace(settings, owners_key=owners_key))
     broker._save({}, ())
     text = _CONFIGURATION + (_WITH_CERTIFICATES if settings.tls else _WITH_PASSWORDS)

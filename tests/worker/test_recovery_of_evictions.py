@@ -34,7 +34,8 @@ def make() -> NaiveBayes:
 def worker(journal: Journal, **other: Any) -> Worker:
     settings: dict[str, Any] = {"forget_fraction": "1", "keys": WorkerKeys(validation_share=0.3)}
     meter = other.pop("meter", FreeMeter())
-    made = Worker("job", "w", make, journal, meter, key=KEY, **(settings | other))
+    name = other.pop("name", "w")
+    made = Worker("job", name, make, journal, meter, key=KEY, **(settings | other))
     made.handle([welcome(journal)], 0.0)
     return made
 
@@ -147,7 +148,7 @@ def test_the_model_that_judges_an_eviction_forgets_the_erased_too() -> None:
     ingest(made, GOOD, owner="bob")
     assert train(made, 2)[0].evicted, "so the worker has a model of its own"
     made.handle([erasure("bob")], 3.0)
-    ingest(made, BAD + BAD[:4])
+    ingest(made, BAD)
     left = journal.count(State.LEARNED)
     updates = train(made, 4)
     assert left / 2 < updates[0].learned < left, "bad ones are more than what would stay"
@@ -178,14 +179,43 @@ def test_learning_back_costs_what_it_costs_and_comes_after_the_training() -> Non
     assert trained.operations > operations, "it learned the new ones and forgot these"
 
 
-def test_validation_records_are_never_learned() -> None:
+def test_a_record_held_back_is_learned_when_a_newer_one_takes_its_place() -> None:
     journal = Journal()
-    made = worker(journal, forget_fraction="0")
+    made = worker(journal)
+    held_back: set[int] = set()
+    for number in range(1, 30):
+        ingest(made, GOOD)
+        held_back |= {record.id for record in journal.records(State.VALIDATION)}
+        train(made, number, "0.5")
+    learned = journal.state.learned - journal.state.recovered
+    assert learned == 29 * len(GOOD) - journal.count(State.VALIDATION), "all the others"
+    assert len(held_back) > 5 * journal.count(State.VALIDATION)
+    assert min(record.id for record in journal.records(State.VALIDATION)) > 20 * len(GOOD)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_every_worker_holds_back_its_share_of_other_records(share: float) -> None:
+    held_back = []
+    for name in ("ann", "bob", "eve"):
+        journal = Journal()
+        made = worker(journal, name=name, keys=WorkerKeys(validation_share=share))
+        for _ in range(25):
+            ingest(made, GOOD)
+        held_back.append({record.id for record in journal.records(State.VALIDATION)})
+        assert abs(len(held_back[-1]) / 1000 - share) < 0.01
+    assert not held_back[0] == held_back[1] == held_back[2]
+    common = len(held_back[0] & held_back[1]) / len(held_back[0])
+    assert common < share + 0.15, "as many as by chance"
+
+
+def test_a_worker_with_too_few_records_for_a_verdict_holds_none_back() -> None:
+    journal = Journal()
+    made = worker(journal, keys=WorkerKeys(validation_share=0.05))
     ingest(made, GOOD)
+    assert journal.count(State.VALIDATION) == 0
     train(made, 1)
-    slice_, learned = journal.count(State.VALIDATION), journal.count(State.LEARNED)
-    assert 0 < slice_ < len(GOOD) / 2
-    assert slice_ + learned == len(GOOD)
+    ingest(made, GOOD)
+    assert journal.count(State.VALIDATION) > 0
 
 
 def test_without_a_slice_nothing_is_recovered() -> None:

@@ -62,7 +62,7 @@ class State(IntEnum):
     WAITING = 0  # not learned yet
     LEARNED = 1  # part of the statistics
     GRACE = 2  # evicted; the next training deletes it
-    VALIDATION = 3  # held back for validation, never learned
+    VALIDATION = 3  # held back for validation, until newer ones replace them
 
 
 class Record(NamedTuple):

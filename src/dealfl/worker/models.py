@@ -6,14 +6,16 @@ was killed, a transaction that was rolled back, a damaged page) is seen and buil
 learned records.
 
 Evicted records are learned again if the live model is worse without them. A worker holds back a
-small share of its records for validation and never learns them. Evicted records stay in the GRACE
-state until the next training: outside the statistics, but within reach of an erasure.
+small share of its records for validation, and learns each when a newer one replaces it; a worker
+with too few records for a verdict holds none back. Evicted records stay in the GRACE state until
+the next training: outside the statistics, but within reach of an erasure.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import shutil
 import tempfile
 import weakref
@@ -47,6 +49,7 @@ POLICIES: dict[str, Callable[..., Policy]] = {
 _log = logging.getLogger("dealfl.worker")
 
 Answer = TypeVar("Answer")
+_MIN_VALIDATION = 3  # fewer decide by chance, at the price of many trainings
 
 
 class Memory(Struct, frozen=True, kw_only=True):
@@ -78,7 +81,11 @@ class WorkerKeys(Struct, frozen=True, kw_only=True):
         Memory | None, Meta(description="page frames of a resident model; without it, in memory")
     ] = None
     validation_share: Annotated[
-        Share, Meta(description="share of the records held back to review evictions; 0: none")
+        Share,
+        Meta(
+            description="share of the records held back to review evictions, if it "
+            f"makes {_MIN_VALIDATION} or more; 0: none"
+        ),
     ] = 0.0
     recovery_tolerance: Annotated[
         Amount, Meta(description="loss of validation score up to which an eviction stands")
@@ -221,15 +228,22 @@ def remove_pages(journal: Journal) -> Path:
 
 
 class Recovery:
-    """Selects the records for validation, and detects evictions that hurt the model."""
+    """Holds records back for validation, and detects evictions that hurt the model.
 
-    def __init__(self, journal: Journal, *, validation_share: float, tolerance: float) -> None:
+    A secret draws one record of every 1 / share, so that workers hold back different ones. The
+    newest drawn records are held back; one that a newer record replaces is learned.
+    """
+
+    def __init__(
+        self, journal: Journal, *, secret: bytes, validation_share: float, tolerance: float
+    ) -> None:
         if not 0 <= validation_share < 1 or tolerance < 0:
             raise BadInput(
                 f"validation_share is {validation_share} and tolerance is {tolerance}; "
                 "they must be ≥ 0 and < 1, and ≥ 0"
             )
         self._journal = journal
+        self._secret = secret
         self._share = validation_share
         self._tolerance = tolerance
         self._scored: list[int] = []  # operations of each score
@@ -239,10 +253,25 @@ class Recovery:
         """Whether any records are held back for validation."""
         return self._share > 0
 
-    def holds_back(self, identity: int) -> bool:
-        """Return whether a record is held back for validation; depends only on its id."""
-        draw = hashlib.blake2b(str(identity).encode(), digest_size=8).digest()
-        return int.from_bytes(draw, "little") < self._share * 2**64
+    def draws(self, identity: int) -> bool:
+        """Return whether a record may be held back; depends only on the secret and its id."""
+        stratum = int(identity * self._share)  # records with the same one: one of them is drawn
+        first = math.ceil(stratum / self._share)
+        count = math.ceil((stratum + 1) / self._share) - first
+        draw = hashlib.blake2b(stratum.to_bytes(8, "little"), key=self._secret, digest_size=8)
+        return identity == first + int.from_bytes(draw.digest(), "little") % count
+
+    @property
+    def size(self) -> int:
+        """The number of records to hold back: none if they were too few for a verdict."""
+        held = (State.LEARNED, State.WAITING, State.VALIDATION)
+        size = int(self._share * sum(map(self._journal.count, held)))
+        return size if size >= _MIN_VALIDATION else 0
+
+    @property
+    def can_judge(self) -> bool:
+        """Whether enough records are held back to tell a worse model from a better one."""
+        return self.active and self._journal.count(State.VALIDATION) >= _MIN_VALIDATION
 
     def score(self, model: Learner) -> float | None:
         """Return the score of a model on the records held back; None if there is none."""
@@ -261,11 +290,9 @@ class Recovery:
         self._scored.clear()
         return scored
 
-    def is_worse(self, with_them: float | None, without_them: float | None) -> bool:
+    def is_worse(self, with_them: float, without_them: float | None) -> bool:
         """Return whether an eviction made the score worse by more than the tolerance."""
-        if with_them is None or without_them is None:
-            return False
-        return with_them - without_them > self._tolerance
+        return without_them is not None and with_them - without_them > self._tolerance
 
     def current(self, assigned: Fraction) -> Fraction:
         """Return the current θ: the assigned one, or a part of it after a bad eviction."""

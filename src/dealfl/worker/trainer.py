@@ -6,7 +6,7 @@ transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -35,7 +35,7 @@ class Accepted:
     """The number of new records by outcome."""
 
     waiting: int  # the next training learns them
-    held_back: int  # for validation, never learned
+    held_back: int  # for validation, until newer ones replace them
     suppressed: int  # dropped because their owner was erased
     quarantined: int  # deleted because they cannot be learned; the journal keeps the reasons
 
@@ -92,11 +92,22 @@ class Trainer:
         numbers = dict(zip(indices, ids, strict=True))
         for index, reason in reasons.items():
             self._journal.quarantine(numbers.pop(index), reason)
-        watched = numbers.values() if self._recovery.active else ()
-        held_back = [number for number in watched if self._recovery.holds_back(number)]
-        self._journal.move(held_back, State.WAITING, State.VALIDATION)
-        waiting = len(numbers) - len(held_back)
-        return Accepted(waiting, len(held_back), len(rows) - len(ids), len(reasons))
+        held_back = self._hold_back(numbers.values())
+        return Accepted(len(numbers) - held_back, held_back, len(rows) - len(ids), len(reasons))
+
+    def _hold_back(self, new: Iterable[int]) -> int:
+        """Hold back some new records, and learn next those that they replace."""
+        recovery = self._recovery
+        if not recovery.active:
+            return 0
+        size = recovery.size
+        drawn = [number for number in new if recovery.draws(number)]
+        drawn = drawn[max(len(drawn) - size, 0) :]
+        surplus = self._journal.count(State.VALIDATION) + len(drawn) - size
+        replaced = self._journal.records(State.VALIDATION, surplus) if surplus > 0 else []
+        self._journal.move([record.id for record in replaced], State.VALIDATION, State.WAITING)
+        self._journal.move(drawn, State.WAITING, State.VALIDATION)
+        return len(drawn)
 
     def _pack(
         self, records: Sequence[StoredRecord], first: int = 0
@@ -191,13 +202,15 @@ class Trainer:
         """Return the change, and whether the eviction made the live model worse; θ follows."""
         recovery = self._recovery
         resident = self._resident
-        if resident is None or self._scheme.from_scratch or not recovery.active or not evicted:
+        if resident is None or self._scheme.from_scratch or not recovery.can_judge or not evicted:
             return self._change(new, evicted, kept), False
         with signalled(self._clock, learns=bool(new), forgets=True):
             gained = resident.update(new, (), [*kept, *evicted])
             with_them = resident.ask(recovery.score)
             lost = resident.update((), evicted, [*kept, *new])
-        mistake = recovery.is_worse(with_them, resident.ask(recovery.score))
+        mistake = with_them is not None and recovery.is_worse(
+            with_them, resident.ask(recovery.score)
+        )
         recovery.adapt(assigned, lower=mistake)
         return Change(gained.delta + lost.delta, gained.learned, lost.forgotten), mistake
 

@@ -263,7 +263,10 @@ class Worker:
         self._resident = ResidentModel(journal, make, keys.memory) if keys.is_resident else None
         self._model = LocalModel(journal, make, self._resident)
         recovery = Recovery(
-            journal, validation_share=keys.validation_share, tolerance=keys.recovery_tolerance
+            journal,
+            secret=owner_hash(key, name),
+            validation_share=keys.validation_share,
+            tolerance=keys.recovery_tolerance,
         )
         with journal.transaction(self._term):
             self._membership.begin_session()

@@ -134,6 +134,7 @@ class ClosedRound:
     number: int
     reason: str
     duration_s: float
+    closed_s: float
     digest: str
 
 
@@ -179,8 +180,8 @@ _TABLES = {"workers", "rounds", "selections", "updates", "versions", "erasures",
 _WORKER = ", ".join(f"w.{name}" for name in WorkerRow.__struct_fields__)
 _WIDTH = len(WorkerRow.__struct_fields__)
 _CLOSED = (
-    "SELECT number, reason, closed_s - opened_s, digest FROM rounds "
-    "WHERE closed_s IS NOT NULL ORDER BY number"
+    "SELECT number, reason, closed_s - opened_s, closed_s, digest FROM rounds "
+    "WHERE closed_s IS NOT NULL AND number > ? ORDER BY number"
 )
 
 
@@ -340,14 +341,9 @@ class LedgerReader:
         ).fetchone()
         return None if row is None else OpenRound(*row)
 
-    def closed_rounds(self) -> list[ClosedRound]:
-        """Return all closed rounds, in order."""
-        return [ClosedRound(*row) for row in self._db.execute(_CLOSED)]
-
-    def last_closed_round(self) -> ClosedRound | None:
-        """Return the last closed round; None before the first."""
-        row = self._db.execute(f"{_CLOSED} DESC LIMIT 1").fetchone()
-        return None if row is None else ClosedRound(*row)
+    def closed_rounds(self, after: int = 0) -> list[ClosedRound]:
+        """Return the closed rounds after a number, in order."""
+        return [ClosedRound(*row) for row in self._db.execute(_CLOSED, (after,))]
 
     def round_figures(self, number: int) -> RoundFigures:
         """Return the participation in a round."""

@@ -8,6 +8,7 @@ import secrets
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
 from itertools import islice
@@ -291,6 +292,7 @@ class FleetRun:
     # -- rounds ---------------------------------------------------------------------------------
 
     def _note_round(self) -> None:
+        self._note_closed()
         self._opened_at_s = self.simulation.now_s
         able = (row.fits and row.waiting > 0 for row in self.server.workers.values())
         self.wake_ups_of_everyone += sum(able)
@@ -300,32 +302,45 @@ class FleetRun:
         self.report()
 
     def _note_version(self) -> None:
-        last = self.ledger.reader.last_closed_round()
-        if last is None or last.number == len(self.rounds) or self.simulation.healed:
-            return
-        self._opened_at_s = self.simulation.now_s
-        evaluated = last.number % self.fleet.job.evaluate_every == 0
-        quality = self.split.quality(self.server.model) if evaluated else None
-        figures = self.ledger.reader.round_figures(last.number)
-        before = self._examples
-        self._examples = learned, evicted = self.ledger.count_examples()
-        self.rounds.append(
-            Round(
-                number=last.number,
-                reason=last.reason,
-                duration_s=last.duration_s,
-                closed_at_s=self.simulation.now_s,
-                quality=quality,
-                able=figures.eligible,
-                selected=figures.selected,
-                replied=figures.replied,
-                learned=learned - before[0],
-                evicted=evicted - before[1],
-                **self._energy_j(),
+        if not self.simulation.healed and self._note_closed():
+            self._opened_at_s = self.simulation.now_s
+            self.simulation.over = self.server.finished
+            self.report()
+
+    def _note_closed(self) -> bool:
+        """Note the rounds that the ledger closed since the last time; return whether any did.
+
+        Several can close at once. The examples since the last time count in the first of them.
+        """
+        closed = self.ledger.reader.closed_rounds(after=len(self.rounds))
+        every = self.fleet.job.evaluate_every
+        for row in closed:
+            evaluated = row.number % every == 0 and not self.simulation.healed
+            figures = self.ledger.reader.round_figures(row.number)
+            before = self._examples
+            self._examples = learned, evicted = self.ledger.count_examples()
+            self.rounds.append(
+                Round(
+                    number=row.number,
+                    reason=row.reason,
+                    duration_s=row.duration_s,
+                    closed_at_s=row.closed_s,
+                    quality=self.split.quality(self.server.model) if evaluated else None,
+                    able=figures.eligible,
+                    selected=figures.selected,
+                    replied=figures.replied,
+                    learned=learned - before[0],
+                    evicted=evicted - before[1],
+                    **self._energy_j(),
+                )
             )
-        )
-        self.simulation.over = self.server.finished
-        self.report()
+        return bool(closed)
+
+    def finished_rounds(self) -> tuple[Round, ...]:
+        """Return the closed rounds, with all replies that arrived in the end."""
+        self._note_closed()
+        figures = self.ledger.reader.round_figures
+        return tuple(replace(row, replied=figures(row.number).replied) for row in self.rounds)
 
     def report(self) -> None:
         """Call the progress function, if there is one."""
@@ -531,7 +546,7 @@ def finish(run: FleetRun) -> Outcome:
         seed=run.fleet.job.seed,
         workers=run.fleet.workers,
         places=run.fleet.job.rules.selected,
-        rounds=tuple(run.rounds),
+        rounds=run.finished_rounds(),
         participants=_participants(run),
         ended=ended,
         metric=run.split.metric,

@@ -159,7 +159,7 @@ class Round:
     """A closed round. Energies are modelled sums over all devices since the start."""
 
     number: int
-    reason: str  # "majority", "time to live" or "declined"
+    reason: str  # "majority", "time to live", "declined" or "booked"
     duration_s: float  # virtual time
     closed_at_s: float
     quality: float | None  # None if it was not evaluated

@@ -30,8 +30,12 @@ def test_whoever_is_not_exact_is_named(result: RunRecord) -> None:
 
 def test_more_work_is_a_loss_and_no_saving(result: RunRecord) -> None:
     energy = result.main.energy
-    for more_j, said in ((1e6, "It loses in work ("), (-1e6, "less work ")):
-        changed = replace(energy, fastest_compute_j=energy.fastest_compute_j + more_j)
+    for times, said in ((1e6, "It loses in work ("), (1e-6, "less work ")):
+        changed = replace(
+            energy,
+            compute_j=energy.compute_j * times,
+            fastest_compute_j=energy.fastest_compute_j * times,
+        )
         main = replace(result.main, selector="another", energy=changed)
         told = summarize(RunRecord(result.job, (main, *result.outcomes[1:])))
         assert said in told

@@ -61,6 +61,7 @@ class Spent:
     pages_out: int = 0
     refactorisations: int = 0
     review_j: float = 0.0  # part of `compute` that reviewed evictions
+    fastest_review_j: float = 0.0  # of the same reviews at the fastest clock
 
     @property
     def whole(self) -> Energy:
@@ -132,6 +133,7 @@ class PhoneSpending:
             (done, point) for phase, done, point in parts if phase.signal is None
         )
         plain = self._computed([(cycles, fastest)] if cycles else [], *pages)
+        reviewing = sum(phase.cycles for phase in phases if phase.signal is None)
         scratch = self._scaled(self._cycles.learn.of(training.scratch_operations))
         return Spent(
             compute=compute,
@@ -147,6 +149,7 @@ class PhoneSpending:
             pages_out=training.pages_out,
             refactorisations=training.refactorisations,
             review_j=review.total_j,
+            fastest_review_j=self._computed([(reviewing, fastest)]).total_j,
         )
 
     def _phases(self, training: Training) -> list[_Phase]:

@@ -193,7 +193,7 @@ def describe_comparison(result: RunRecord, beside: Comparison) -> str:
         noise = ", within the noise of the test set" if beside.is_noise else ""
         first += f";\n  {main.metric} {points:+.1f} points{noise}"
     levers, lost = beside.levers_j.items(), _losses(main, other, beside)
-    parts = ", ".join(f"{lever} {format_energy(j)}" for lever, j in levers if j >= 0)
+    parts = ", ".join(f"{lever} {format_energy(j)}" for lever, j in levers if j > 0) or "nothing"
     loses = f"\n  It loses in {lost}." if lost else ""
     return f"{first}.\n  Saved: {parts} (modelled).{loses}"
 

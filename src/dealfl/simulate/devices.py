@@ -202,6 +202,7 @@ class SpeedMeter:
             pages_out=training.pages_out,
             refactorisations=training.refactorisations,
             review_j=review.total_j,
+            fastest_review_j=review.total_j,
         )
         return Cost(compute.elapsed_s, compute.total_j + radio.total_j)
 

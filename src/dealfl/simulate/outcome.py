@@ -35,6 +35,7 @@ class FleetEnergy:
     radio_j: float
     fastest_compute_j: float  # of the same computing at the fastest clock
     review_j: float  # part of `compute_j` that reviewed evictions
+    fastest_review_j: float  # of the same reviews at the fastest clock
     charge_uah: float
     operations: int  # multiply-adds
     cycles: float
@@ -64,15 +65,29 @@ class FleetEnergy:
         return (sum(self.bursts.values()) - trained) / trained if trained else 0.0
 
     def split_saving(self, other: FleetEnergy) -> dict[str, float]:
-        """Return by which levers less energy was spent than by another fleet."""
-        work_j = other.fastest_compute_j - self.fastest_compute_j
+        """Return by which levers less energy was spent than by another fleet; they add up.
+
+        The work that both do saves by the difference of their clocks; what one of them does
+        beyond that counts at its own clock. Work is compared by its energy at the fastest clock.
+        """
         downloads_j = other._download_j - self._download_j
+        own_work_j = self.fastest_compute_j - self.fastest_review_j
+        other_work_j = other.fastest_compute_j - other.fastest_review_j
+        more = other if other_work_j > own_work_j else self
         return {
             "fewer bursts": other.radio_j - self.radio_j - downloads_j,
             "smaller downloads": downloads_j,
-            "less work": work_j,
-            "slower clock": other.compute_j - self.compute_j - work_j,
+            "less work": (other_work_j - own_work_j) * more._clock_factor,
+            "slower clock": min(own_work_j, other_work_j)
+            * (other._clock_factor - self._clock_factor),
+            "fewer reviews": other.review_j - self.review_j,
         }
+
+    @property
+    def _clock_factor(self) -> float:
+        """Energy of work beside reviews, relative to the same work at the fastest clock."""
+        fastest_j = self.fastest_compute_j - self.fastest_review_j
+        return (self.compute_j - self.review_j) / fastest_j if fastest_j else 1
 
     @property
     def _download_j(self) -> float:
@@ -113,6 +128,7 @@ def fleet_energy(
         radio_j=radio_j,
         fastest_compute_j=spent.fastest_compute_j,
         review_j=spent.review_j,
+        fastest_review_j=spent.fastest_review_j,
         charge_uah=whole.charge_uah,
         operations=spent.operations,
         cycles=spent.cycles,

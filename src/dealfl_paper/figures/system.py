@@ -133,7 +133,8 @@ def _claim(rows: Sequence[Row], task: str) -> Claim:
     loss, mean = sum(lost) / len(lost), sum(saved["original"]) / len(lost)
     delay = estimate(list(deal.values()), "delay_h").mean
     levers = [row["levers_j"] for row in select(own, system="original")]
-    work = sum(one["less work"] + one["slower clock"] for one in levers)
+    computing = ("less work", "slower clock", "fewer reviews")
+    work = sum(one[lever] for one in levers for lever in computing)
     share = 100 * work / sum(sum(one.values()) for one in levers)
     listed = "; ".join(
         f"against {_LABELS[system]} {mean_with_interval(one)} %" for system, one in saved.items()

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dealfl.learners import TikhonovClassifier
+from dealfl.learners import NaiveBayes, TikhonovClassifier
 from dealfl.power import PHONES, PhoneSpending, Training
 from dealfl.protocol.bounds import problem_of
 from dealfl.protocol.messages import Update
@@ -293,3 +293,19 @@ def test_a_worker_that_does_not_answer_has_spent_what_is_expected() -> None:
     assert expected is not None
     one.handle([], 100.0 + 60.0)
     assert one.workers["w"].spent_j == pytest.approx(before + expected.energy_j)
+
+
+def test_reviews_of_evictions_belong_to_the_law_of_trainings_that_evict() -> None:
+    """Trainings with and without an eviction take turns; a review takes ten times as long."""
+    known = Predictions(NaiveBayes)
+    row = WorkerRow("w", waiting=10, held=100, device="another")
+    for number in range(1, 60):
+        evicted = number % 2
+        report = Update(
+            job="j", worker="w", incarnation=1, sequence=number, round=number, delta=b"",
+            learned=10, evicted=evicted, operations=640 + 64 * evicted,
+            elapsed_s=0.004 + 0.04 * evicted,
+        )  # fmt: skip
+        known.observe(row, report)
+    assert known.median_law_error is not None
+    assert known.median_law_error < 0.15

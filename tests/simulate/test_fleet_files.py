@@ -126,7 +126,7 @@ def test_a_file_that_is_not_there_or_no_text_is_reported(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_example_can_be_read(path: Path) -> None:
-    assert read_fleet(Document.read(path)).workers >= 30
+    assert read_fleet(Document.read(path)).workers >= 6
 
 
 @pytest.mark.parametrize(

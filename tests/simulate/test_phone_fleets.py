@@ -118,8 +118,10 @@ def test_a_model_to_fetch_and_an_update_to_send_cost_the_radio() -> None:
 @pytest.mark.parametrize("learner", ["naive_bayes", "tikhonov_classifier", "neighbors"])
 def test_the_server_expects_times_within_a_tenth(learner: str) -> None:
     outcome = run_fleet(phone_fleet({"job.learner": learner, "job.rounds": 40, "data.rows": 0}))
+    assert outcome.law_error is not None
+    assert outcome.law_error <= 0.10
     assert outcome.prediction_error is not None
-    assert outcome.prediction_error <= 0.10
+    assert outcome.prediction_error <= 0.20, "two examples arrive after the selection"
 
 
 # -- batteries ----------------------------------------------------------------------------------

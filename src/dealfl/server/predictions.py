@@ -49,11 +49,12 @@ class DeviceLaws:
     time: TimeEstimate
     energy: TimeEstimate | None  # in joules instead of seconds
     operations_per_example: float = 0.0
+    evicting: TimeEstimate | None = None  # time of trainings that evict, and may review this
 
     @property
     def is_sound(self) -> bool:
         """Whether all values are in range; a damaged file may contain any value."""
-        laws = (self.time, self.energy or self.time)
+        laws = (self.time, self.energy or self.time, self.evicting or self.time)
         return self.operations_per_example >= 0.0 and all(law.is_sound for law in laws)
 
 
@@ -104,6 +105,7 @@ class _Outlook:
     cycles: LearnerCycles
     time: TrainingTime
     energy: TrainingTime | None  # in joules instead of seconds
+    evicting: TrainingTime  # the time of trainings that evict
     pace: Pace
 
     def predict(self, waiting: int, held: int) -> Prediction:
@@ -115,7 +117,8 @@ class _Outlook:
         work = _cycles(self.cycles, self.operations_per_example, waiting, evicted)
         energy = self.energy
         energy_j = energy.seconds_per_operation * work + energy.overhead_s if energy else 0.0
-        elapsed_s = self.time.seconds_per_operation * self.pace.of(work) + self.time.overhead_s
+        time = self.evicting if evicted else self.time
+        elapsed_s = time.seconds_per_operation * self.pace.of(work) + time.overhead_s
         return Prediction(elapsed_s, energy_j)
 
 
@@ -147,6 +150,7 @@ class Predictions:
         self._outlooks: dict[str, _Outlook | None] = {}
         self._expected: dict[str, Prediction] = {}
         self._errors: deque[float] = deque(maxlen=_ERRORS)
+        self._law_errors: deque[float] = deque(maxlen=_ERRORS)
         self._header = _Header(_VERSION, self._learner)
         self._stale: dict[str, int] = {}  # devices whose part changed, and in which report
 
@@ -182,6 +186,7 @@ class Predictions:
                 self._cycles,
                 current_law(laws.time),
                 current_law(laws.energy) if laws.energy else None,
+                current_law(laws.evicting or laws.time),
                 pace_from_profile(device, self._measured),
             )
         self._outlooks[device] = outlook
@@ -218,8 +223,7 @@ class Predictions:
         expected = self._expected.pop(row.name, None)
         if not _trained(update):
             return
-        if expected is not None:
-            self._errors.append(abs(expected.elapsed_s / update.elapsed_s - 1.0))
+        self._note_errors(row, update, expected)
         per_example = update.operations / (update.learned + update.evicted)
         state = self._header
         state.operations_per_example = running_mean(state.operations_per_example, per_example)
@@ -237,15 +241,28 @@ class Predictions:
             start = energy or TimeEstimate.prior(TrainingTime(update.energy_j / work, 0.0))
             energy = _improved(start, work, update.energy_j)
         paced = pace_from_profile(row.device, self._measured).of(work)
-        time = _improved(laws.time, paced, update.elapsed_s)
+        time = laws.time
+        evicting = laws.evicting
+        if update.evicted:
+            evicting = _improved(evicting or time, paced, update.elapsed_s)
+        else:
+            time = _improved(time, paced, update.elapsed_s)
         rate = running_mean(laws.operations_per_example, per_example)
-        self._laws[row.device] = DeviceLaws(time, energy, rate)
+        self._laws[row.device] = DeviceLaws(time, energy, rate, evicting)
         state.reports += 1
         dropped = list(self._laws)[:-_MAX_DEVICES]
         self._stale |= dict.fromkeys([*dropped, row.device], state.reports)
         for device in dropped:
             del self._laws[device]
         self._outlooks.clear()
+
+    def _note_errors(self, row: WorkerRow, update: Update, expected: Prediction | None) -> None:
+        """Compare a report with what was expected at selection, and of its numbers of examples."""
+        if expected is not None:
+            self._errors.append(abs(expected.elapsed_s / update.elapsed_s - 1.0))
+        if (outlook := self._outlook(row.device)) is not None:
+            known = outlook.predict_exactly(update.learned, update.evicted)
+            self._law_errors.append(abs(known.elapsed_s / update.elapsed_s - 1.0))
 
     @property
     def reports(self) -> int:
@@ -254,8 +271,13 @@ class Predictions:
 
     @property
     def median_error(self) -> float | None:
-        """Median relative error of the last 200 predicted times; None before the first."""
+        """Median relative error of the last 200 times, as predicted at selection; None for none."""
         return median(self._errors) if self._errors else None
+
+    @property
+    def median_law_error(self) -> float | None:
+        """The same, as predicted when the numbers of examples to learn and evict are known."""
+        return median(self._law_errors) if self._law_errors else None
 
     # -- restarts -------------------------------------------------------------------------------
 
@@ -295,9 +317,10 @@ def _trained(update: Update) -> bool:
 
 
 def _cycles(cycles: LearnerCycles, per_example: float, learned: float, evicted: float) -> float:
-    """Return the cycles to learn and evict; those of the call to learn count as overhead."""
-    learning = cycles.learn.per_operation * per_example * learned
-    return learning + cycles.forget.of(per_example * evicted)
+    """Return the cycles to learn and evict in one call; those of the call count as overhead."""
+    learning = cycles.learn.per_operation * learned
+    forgetting = cycles.forget.per_operation * evicted
+    return per_example * (learning + forgetting)
 
 
 # -- laws of one kind of device -------------------------------------------------------------------

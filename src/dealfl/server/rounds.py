@@ -238,7 +238,8 @@ class Rounds:
         self._ledger.rounds.open(number, now_s, deadline_s, waiting, len(eligible))
         self._ledger.change_state(round_epoch=self._members.epoch)
         for name in chosen:
-            self.predictions.expect(rows[name])
+            row = rows[name]
+            self.predictions.expect(replace(row, waiting=max(row.waiting, row.call_waiting)))
             busy_until_s = max(deadline_s, rows[name].call_by_s + self.rules.ttl_s)
             self._members.put(replace(rows[name], training=True, busy_until_s=busy_until_s))
         called = [name for name in chosen if not rows[name].call_by_s]

@@ -571,6 +571,7 @@ def finish(run: FleetRun) -> Outcome:
         median_delay_s=run.simulation.traffic.median_delay_s,
         unmet_guarantees=server.over_promised,
         prediction_error=server.predictions.median_error,
+        law_error=server.predictions.median_law_error,
         virtual_s=virtual_s,
         digest=server.model.digest(),
         central_digest=_train_centrally(run),

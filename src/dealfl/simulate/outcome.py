@@ -268,7 +268,8 @@ class Outcome:
     capacity_j: float  # of all batteries; 0 if unknown
     median_delay_s: float | None  # from the arrival of an example until its update leaves
     unmet_guarantees: OverPromise | None
-    prediction_error: float | None  # median relative error of predicted times
+    prediction_error: float | None  # median relative error of times predicted at selection
+    law_error: float | None  # the same, given the numbers of examples learned and evicted
     virtual_s: float  # end of the last round
     digest: str
     central_digest: str  # of central training on the held examples

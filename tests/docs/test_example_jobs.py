@@ -107,4 +107,6 @@ def test_an_example_learns_back_what_it_should_not_have_forgotten() -> None:
     forgetting = run_fleet(read_fleet(document.replaced("worker.validation_share", 0.0)))
     assert recovering.recovered > 0 == forgetting.recovered
     assert recovering.exact
+    assert recovering.quality is not None
+    assert forgetting.quality is not None
     assert recovering.quality > forgetting.quality + 0.02

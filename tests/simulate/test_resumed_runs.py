@@ -37,8 +37,8 @@ def stopped_after(run: FleetRun, events: int) -> FleetRun:
 
 def same(first: Outcome, second: Outcome) -> bool:
     """Compare all but how well the server predicted since its start, which is another one."""
-    unknown = {"prediction_error": None, "law_error": None}
-    return replace(first, **unknown) == replace(second, **unknown)
+    first = replace(first, prediction_error=None, law_error=None)
+    return first == replace(second, prediction_error=None, law_error=None)
 
 
 def finished(run: FleetRun) -> Outcome:

@@ -20,9 +20,15 @@ import cliffs
 from reporting import Report, main, progress
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from dealfl.worker import SCHEMES
-from tests.federation import test_chaos, test_restores
-from tests.federation.parts import bayes, pagerank
+from dealfl.protocol.messages import Erase
+from dealfl.protocol.transport import encode
+from dealfl.server import Ledger, Server
+from dealfl.worker import SCHEMES, Journal
+from tests.erasure import test_concurrent_certificates as certificates
+from tests.federation import test_chaos, test_every_write, test_kill, test_restores
+from tests.federation.parts import bayes, pagerank, row, server, worker
+from tests.network import test_floods as floods
+from tests.server import test_damaged_ledgers as damaged
 from tests.server import test_hostile_messages as hostile
 from tests.traces import test_traces as traces
 from tests.traces.needles import find_needles
@@ -105,6 +111,136 @@ def needles(report: Report) -> None:
         )  # fmt: skip
 
 
+def kills(report: Report, runs: int, stride: int) -> None:
+    """Count runs with kills before writes and syncs whose end is not that of the journals."""
+    wrong = 0
+    deaths = 0
+    forks = test_kill.Forks()
+    for seed in range(SEED, SEED + runs):
+        with TemporaryDirectory() as folder:
+            try:
+                deaths += test_kill.blow_at_writes(forks, Path(folder), seed).deaths
+            except AssertionError as error:
+                wrong += 1
+                report.rows.append({"wrong kill": f"seed {seed}: {error}"})
+    forks.close()
+    report.check(f"wrong ends of {runs} runs, {deaths} kills at writes", "0", str(wrong), not wrong)
+    for learner in sorted(test_chaos.MAKERS):
+        with TemporaryDirectory() as folder:
+            numbers = range(1, test_every_write.MAX_WRITES, stride)
+            last = test_every_write.crash_at(numbers, learner, Path(folder))
+        report.rows.append({"crashes at writes": learner, "every": stride, "writes": last})
+
+
+def certified(report: Report) -> None:
+    """Count the certificates of processes that certify at once."""
+    with TemporaryDirectory() as folder:
+        certificates.test_processes_that_certify_at_once_lose_no_certificate(Path(folder))
+        files = len(list(Path(folder).glob("*.json")))
+    processes = certificates.PROCESSES
+    report.check(
+        f"certificates of {processes} processes at once", str(processes), str(files),
+        files == processes,
+    )  # fmt: skip
+
+
+def damage(report: Report, files: int) -> None:
+    """Count damaged ledgers that end in another error than one with a remedy."""
+    unnamed = 0
+    refused = 0
+    with TemporaryDirectory() as folder:
+        start = Path(folder) / "start"
+        start.mkdir()
+        damaged.write_ledger(start)
+        for seed in range(SEED, SEED + files):
+            try:
+                refused += bool(damaged.damage(start, Path(folder) / "copy", seed))
+            except Exception as error:
+                unnamed += 1
+                report.rows.append({"damage": seed, "error": repr(error)})
+    what = f"unnamed errors of {files} damaged ledgers, {refused} refused"
+    report.check(what, "0", str(unnamed), unnamed == 0)
+
+
+def newcomers(report: Report, erasures: int) -> None:
+    """Measure the largest answer to a newcomer, with a long list of erasures."""
+    one = server(Ledger())
+    with one._transaction():
+        for number in range(erasures):
+            one._ledger.erasures.put(f"r{number}", (random.randbytes(32),), 0.0)
+    newcomer = worker(journal=Journal(journal_id="newcomer"))
+    largest = 0
+    answers = 0
+    step = newcomer.handle((), 1.0)
+    while step.messages:
+        back = one.handle(step.messages, 1.0)
+        if any(isinstance(message, Erase) for message in back.messages):
+            largest = max(largest, len(encode(back.messages)))
+            answers += 1
+        step = newcomer.handle(back.messages, 1.0)
+    report.check(
+        f"largest of {answers} answers to a newcomer, {erasures:,} erasures", "≤ 200 kB",
+        f"{largest / 1e3:.0f} kB", largest <= 200_000,
+    )  # fmt: skip
+
+
+def flood(report: Report) -> None:
+    """Count the commits that an honest worker waits for while another sends thousands."""
+    packets = [("liar", floods.PACKET)] * 50
+    taken, _ = floods.commits(*packets, ("honest", 1))
+    first = next(n for n, part in enumerate(taken, 1) if any(m.worker == "honest" for m in part))
+    report.check(
+        f"commits until an honest worker is heard, 50 packets of {floods.PACKET:,} messages",
+        "1", str(first), first == 1,
+    )  # fmt: skip
+
+
+def sizes(report: Report, rounds: int) -> None:
+    """Measure ledger, journal and memory after many rounds of a tiny job."""
+    with TemporaryDirectory() as folder:
+        ledger = Ledger(Path(folder) / "ledger.db", connect=test_every_write.CONNECT)
+        journal = Journal(Path(folder) / "journal.db", connect=test_every_write.CONNECT)
+        one = server(ledger, rounds=10**6, publish_every_s=0.0)
+        phone = worker(journal=journal, forget_fraction="0.5")
+        messages = 0
+        halfway = 0
+        for number in range(rounds):
+            phone.ingest([(f"person {number % 7}", row(0.0, 0.5, 1.0))] * 2)
+            messages += _talk(one, phone, float(number))
+            if number == rounds // 2:
+                halfway = _resident_bytes()
+        grown = _resident_bytes() - halfway
+        report.rows.append(
+            {
+                "rounds": rounds,
+                "messages": messages,
+                "ledger bytes a round": ledger.size_bytes // rounds,
+                "journal bytes": journal.size_bytes,
+                "memory grown in the second half": grown,
+            }
+        )
+        ledger.close()
+        journal.close()
+    limit = 16 << 20
+    what = f"memory grown in the second half of {rounds:,} rounds"
+    report.check(what, "≤ 16 MB", f"{grown / 1e6:.1f} MB", grown <= limit)
+
+
+def _talk(one: Server, phone: Any, now_s: float) -> int:
+    step = phone.handle((), now_s)
+    messages = 0
+    while step.messages:
+        back = one.handle(step.messages, now_s)
+        messages += len(step.messages) + len(back.messages)
+        step = phone.handle(back.messages, now_s)
+    return messages
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def run(quick: bool) -> Report:
     """Return the figures; `quick` takes smaller numbers."""
     report = Report("faults")
@@ -115,6 +251,15 @@ def run(quick: bool) -> Report:
         liars(report, 6 if quick else 30)
     with progress("needles"):
         needles(report)
+    with progress("kills at writes"):
+        kills(report, 8 if quick else 200, 61 if quick else 7)
+    with progress("certificates, damage, floods, newcomers"):
+        certified(report)
+        damage(report, 100 if quick else 2_000)
+        flood(report)
+        newcomers(report, 20_000 if quick else 100_000)
+    with progress("sizes"):
+        sizes(report, 300 if quick else 10_000)
     with progress("workers"):
         cliffs.many_workers(report, 5_000 if quick else 50_000)
     with progress("erasures"):

@@ -20,6 +20,7 @@ from dealfl.erasure import (
     write_certificate,
 )
 from dealfl.erasure import certificates as written
+from dealfl.errors import BadBytes
 from dealfl.storage import atomic_files
 from tests.erasure.certified import ERASURE
 
@@ -99,3 +100,29 @@ def test_a_process_killed_at_any_write_certifies_once_or_not_at_all(
         assert read_requests(folder) == [*told, "third"]
         ends.add(len(told))
     assert ends == {1, 2}, "killed before and after the entry"
+
+
+def test_an_entry_is_on_disk_before_the_head_that_covers_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certify(tmp_path, "first")
+    synchronized: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synchronized.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    certify(tmp_path, "second")
+    heads = [number for number, name in enumerate(synchronized) if name.startswith("head")]
+    assert "log" in synchronized[: heads[0]]
+
+
+def test_a_log_that_was_cut_is_noticed(tmp_path: Path) -> None:
+    for request in ("first", "second"):
+        certify(tmp_path, request)
+    log = tmp_path / "log"
+    log.write_bytes(log.read_bytes()[:-1])
+    with pytest.raises(BadBytes, match="not what its head says"):
+        certify(tmp_path, "third")

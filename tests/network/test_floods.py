@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 
-from dealfl.errors import BadBytes
+import pytest
+
+from dealfl.errors import BadBytes, WriteFailed
 from dealfl.network.connection import Delivery
 from dealfl.network.pump import RealPump
 from dealfl.network.server_end import Quota, _Inbox
@@ -74,3 +76,35 @@ def test_messages_beyond_the_quota_are_dropped_before_they_are_decoded() -> None
             inbox.count(delivery, PACKET)
     assert accepted == 3
     inbox.take(Delivery("up/honest", b"DEAL\x01\x00\x90", 1, 1, 1, False))
+
+
+def test_what_finds_the_disk_full_is_handled_again_and_acknowledged_then(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("dealfl.network.pump._PAUSE_S", 0.01)
+    handled: list[list[str]] = []
+    acknowledged: list[int] = []
+
+    def handle(messages: Iterable[Message], now_s: float) -> Step:
+        handled.append([message.worker for message in messages])
+        if len(handled) <= 3:
+            raise WriteFailed("ledger.db cannot be written: disk full; free disk space")
+        return Step((), None)
+
+    async def run() -> None:
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        pump = RealPump(handle, lambda _: None, failed)
+        pump.put([fetch("a")], lambda: acknowledged.append(1), "a")
+        await asyncio.sleep(0.005)
+        assert "disk full" in pump.problem
+        pump.put([fetch("b")], lambda: acknowledged.append(2), "b")
+        while len(acknowledged) < 2:
+            await asyncio.sleep(0.005)
+        assert not pump.problem
+        assert not failed.done()
+
+    asyncio.run(asyncio.wait_for(run(), 10))
+    assert handled == [["a"], ["a"], ["a"], ["a"], ["b"]], "nothing is lost, nothing twice"
+    assert acknowledged == [1, 2]
+    told = [record.getMessage() for record in caplog.records]
+    assert ["disk full" in told[0], "written again" in told[1], len(told)] == [True, True, 2]

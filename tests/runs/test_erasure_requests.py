@@ -278,3 +278,23 @@ def test_a_process_killed_after_the_certificate_does_not_certify_again(
     assert file.exists(), "the request is still in the queue"
     assert carry_out(people_run) == {file: certificate}
     assert [*(people_run.path / "certificates").glob("*.json")] == [certificate]
+
+
+def test_the_file_of_a_request_holds_no_name_and_no_salt(people_run: RunFolder) -> None:
+    request = ErasureRequest.erasing(["person 3"], [], people_run.owners_key(), "test")
+    content = put_request(people_run, request).read_bytes()
+    (salt,) = request.salts.values()
+    assert salt.encode() not in content
+    assert b"person 3" not in content
+
+
+def test_copies_are_deleted_although_somebody_is_readmitted_in_the_same_queue(
+    people_run: RunFolder,
+) -> None:
+    key = people_run.owners_key()
+    model = people_run.path / "model.deal"
+    model.write_bytes(b"DEALFILE")
+    put_request(people_run, ErasureRequest.readmitting(["person 1"], key, "test"))
+    put_request(people_run, ErasureRequest.erasing(["person 3"], [], key, "test"))
+    carry_out(people_run)
+    assert not model.exists()

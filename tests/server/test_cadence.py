@@ -7,7 +7,7 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.server import Ledger, Rules
-from tests.federation.parts import announce, joined, server, update
+from tests.federation.parts import announce, joined, kinds, server, update
 from tests.server.test_server_rounds import assigned
 
 
@@ -95,3 +95,13 @@ def test_a_process_that_has_ended_trains_no_more(restarted: bool) -> None:
     one.handle([announce("a", waiting=5, session=2 if restarted else 0)], 5.0)
     step = one.handle([], 20.0)
     assert assigned(step.messages) == (["a"] if restarted else [])
+
+
+def test_a_worker_is_assigned_again_soon_after_the_clock_jumped_back_a_day() -> None:
+    """The assignment of before was lost; nobody counts as busy for a day."""
+    day_s = 86_400.0
+    one = joined("w", rounds=10, ttl_s=20.0)
+    assert one.workers["w"].training
+    one.handle([], -day_s)
+    replies = one.handle([announce("w")], 21.0 - day_s).messages
+    assert "Assignment" in kinds(replies)

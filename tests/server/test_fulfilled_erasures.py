@@ -176,3 +176,14 @@ def test_a_worker_that_is_always_ahead_settles_what_it_promised_first() -> None:
     one.handle([update(2, 1)], 4.0)
     one.handle([], 500.0)
     assert one.workers["w"].forgotten == 1
+
+
+def test_a_ledger_is_compacted_as_soon_as_an_erasure_is_settled() -> None:
+    ledger = Ledger()
+    one = joined("w", ledger=ledger)
+    one.handle([update(1, 2, round=1)], 1.0)
+    end = erase(one, "r", 2.0)
+    one.handle([forgot("w", end, 1)], 3.0)
+    assert ledger.state.compacted == 1
+    asked = "SELECT CAST(value AS TEXT) FROM settings WHERE name = 'compact'"
+    assert ledger.execute(asked).fetchone() == ("now",), "a database in memory keeps the request"

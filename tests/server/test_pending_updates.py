@@ -1,5 +1,6 @@
 """Updates that wait: a bounded number behind a gap; those that do not fit into the total."""
 
+import hashlib
 from contextlib import suppress
 from typing import Any
 
@@ -10,7 +11,7 @@ from dealfl.learners import NaiveBayes, statistics_of
 from dealfl.protocol.messages import Receipt, Withdraw
 from dealfl.server import Ledger
 from dealfl.worker import Record
-from tests.federation.parts import Connect, examples, joined, row, server, update
+from tests.federation.parts import Connect, examples, joined, kinds, row, server, update
 
 
 def fine() -> NaiveBayes:
@@ -211,3 +212,35 @@ def test_deltas_of_an_earlier_incarnation_count_in_no_later_one() -> None:
     one.handle([], 500.0)
     assert one.workers["w"].counted == 2
     assert one.model.statistics == examples(8)
+
+
+def test_unwritten_deltas_of_a_dropped_worker_are_gone_and_those_of_others_stay() -> None:
+    ledger = Ledger()
+    with ledger.transaction():
+        ledger.updates.put(update(1, 2))
+        ledger.updates.put(update(1, 3, name="other"))
+        ledger.updates.drop("w")
+        row = ("w", 1, 1, b"", b"", 0, None, 0)  # of the next incarnation, counted
+        ledger.execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    assert sorted(map(str, deltas_in(ledger))) == sorted(
+        [str(None), str(update(1, 3, name="other").delta)]
+    )
+
+
+def test_counted_deltas_are_dropped_of_their_incarnation_only() -> None:
+    ledger, later = Ledger(), update(1, 4, incarnation=2)
+    with ledger.transaction():
+        ledger.updates.put(update(1, 2))
+        ledger.updates.put(later)
+        ledger.updates.delete_deltas("w", 1, 1)
+    assert deltas_in(ledger) == [None, later.delta]
+
+
+def test_a_withdrawal_of_another_update_with_the_same_sequence_is_fatal() -> None:
+    one = joined("w", "other")
+    one.handle([update(1, 3, round=1)], 1.0)
+    wrong = hashlib.sha256(examples(4).to_bytes()).digest()
+    key = {"job": "job", "worker": "w", "incarnation": 1, "sequence": 1}
+    replies = one.handle([Withdraw(**key, hash=wrong)], 2.0).messages  # type: ignore[arg-type]
+    assert "Refusal" in kinds(replies)
+    assert one.workers["w"].incarnation == 2

@@ -236,3 +236,22 @@ def test_a_withdrawn_update_is_compacted_away_at_once_and_its_successor_later(
     assert one.do(lambda: one.outbox.settle_withdrawn(1, one.now_s)) == 1
     assert one.receipt(2) == 1
     one.journal.close()
+
+
+def test_a_verdict_about_an_update_that_was_not_sent_changes_nothing() -> None:
+    """An earlier process on the same journal may have asked, before a backup was restored."""
+    counter = Counter()
+    counter.outbox.post(examples(5).to_bytes(), 0.0)
+    counter.outbox.settle_withdrawn(1, 1.0)
+    assert list(counter.journal.outgoing) == [1]
+    assert counter.settle() == examples(5)
+
+
+def test_a_withdrawal_names_the_update_that_contains_the_rest() -> None:
+    counter = Counter()
+    counter.outbox.post(examples(5).to_bytes(), 0.0)
+    counter.send()
+    counter.outbox.erase(-examples(1), counter.now_s)
+    (message,) = counter.send()
+    assert isinstance(message, Withdraw)
+    assert message.successor == 2

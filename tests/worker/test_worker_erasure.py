@@ -1,18 +1,30 @@
 """Erasure on a worker: records, answers and repetitions."""
 
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from dealfl.erasure import hash_request, owner_hash
 from dealfl.protocol.messages import (
     Erase,
     Erased,
     ErasedReceipt,
+    Position,
+    Receipt,
+    Verdict,
 )
-from dealfl.worker import Journal
+from dealfl.worker import Journal, State, WorkerKeys
 from tests.federation.parts import (
     KEY,
+    assignment,
     delta_of,
     kinds,
     learned_statistics,
+    row,
     updates,
+    welcome,
     welcomed,
 )
 from tests.worker.test_worker_training import some_rows, train
@@ -62,3 +74,46 @@ def test_a_repeated_erasure_gives_the_same_answer_and_forgets_nothing_twice() ->
     total = total + delta_of(journal.read_update(min(journal.outgoing)))
     assert len(journal.outgoing) == 1
     assert total == learned_statistics(journal)
+
+
+def test_answers_to_another_process_settle_nothing() -> None:
+    journal = Journal(journal_id="mark")
+    made = welcomed(journal=journal)
+    made.ingest([("ann", row(0.0, 0.5, 1.0))])
+    made.handle([assignment(1)], 1.0)
+    session = journal.state.session
+    key: dict[str, Any] = {"job": "job", "worker": "w", "incarnation": 1, "sequence": 1}
+    made.handle([Receipt(**key, session=session - 1)], 2.0)
+    made.handle([Verdict(**key, session=session - 1, withdrawn=True)], 3.0)
+    assert list(journal.outgoing) == [1]
+    made.handle([Receipt(**key, session=session)], 4.0)
+    assert not journal.outgoing
+
+
+def test_a_part_of_the_list_is_compacted_when_its_end_is_reached(tmp_path: Path) -> None:
+    with closing(Journal(tmp_path / "journal.db", journal_id="mark")) as journal:
+        made = welcomed(journal=journal)
+        end = Position(1, b"chain")
+        made.handle([Erase(job="job", worker="w", owners=(b"o" * 32,), after=end)], 1.0)
+        assert journal.state.is_suppressed, "more parts may follow"
+        compacted: list[Journal] = []
+
+        def compact(one: Journal) -> bool:
+            compacted.append(one)
+            return True
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Journal, "compact", compact)
+            made.handle([welcome(journal, incarnation=2, erased=end)], 100.0)
+        assert compacted, "the journal may hold what was evicted before"
+        assert not journal.state.is_suppressed
+
+
+def test_evicted_records_leave_the_grace_area_at_the_next_training() -> None:
+    journal = Journal(journal_id="mark")
+    keys = WorkerKeys(model="resident", validation_share=1e-9, recovery_tolerance=1.0)
+    made = welcomed(journal=journal, keys=keys, forget_fraction="1")
+    for number in range(1, 4):
+        made.ingest([(f"person {number}", row(0.0, 0.5, 1.0))] * 2)
+        made.handle([assignment(number)], float(number))
+    assert (journal.count(State.LEARNED), journal.count(State.GRACE)) == (2, 2)

@@ -22,7 +22,7 @@ import msgspec
 
 from dealfl.erasure.signing import PublicKey, SigningKey
 from dealfl.errors import BadBytes, BadInput
-from dealfl.storage import make_folder, make_private, replace_file
+from dealfl.storage import make_folder, make_private, refused_write, replace_file
 
 _ED25519 = b"\x01"  # the kind of signature, in the hash of a note's key
 _HASH_BYTES = 32
@@ -269,13 +269,16 @@ class CertificateLog:
         if not self.folder.is_dir():
             make_folder(self.folder)
         leaf = leaf_hash(certificate)
-        with os.fdopen(os.open(self._log, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-            peaks = self._read_peaks(file)
-            file.truncate(peaks.size * _HASH_BYTES)
-            file.seek(0, os.SEEK_END)
-            file.write(leaf)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with os.fdopen(os.open(self._log, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+                peaks = self._read_peaks(file)
+                file.truncate(peaks.size * _HASH_BYTES)
+                file.seek(0, os.SEEK_END)
+                file.write(leaf)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise refused_write(self._log, error) from error
         after = peaks.append(leaf)
         replace_file(self._head, Head(self.origin, after.size, after.root).sign(key))
         make_private(self._peaks)

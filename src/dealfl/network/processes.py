@@ -25,6 +25,7 @@ from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
 
 _HEALTH_S = 10.0
+CHANGES = ("erase", "remove", "certify")  # verbs for trusted operators only
 
 Health = Callable[[str], None]
 
@@ -49,7 +50,7 @@ async def serve(
         end = ServerEnd(server, brokers)
         changes = _Changes(server, end)
         verbs = {**answers, "erase": changes.erase, "remove": changes.remove}
-        control = Control(verbs, changes=("erase", "remove", "certify"), trusted=trusted)
+        control = Control(verbs, changes=CHANGES, trusted=trusted)
         end.answer = control.answer
         since_s = time.monotonic()
 
@@ -60,6 +61,8 @@ async def serve(
                 f"{job.name}: {time.monotonic() - since_s:.0f} s, {up} of {len(brokers)} brokers, "
                 f"{len(server.workers)} workers, round {len(server.reader.closed_rounds())}, "
                 f"{received / 1e3:,.0f} kB received"
+                + f"; WAITING: {end.problem}"
+                * bool(end.problem)
             )
 
         await run_together(end.run(stopped), report_health(health, line, stopped))

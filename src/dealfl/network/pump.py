@@ -6,19 +6,28 @@ One call is one commit. Replies are sent, and what arrived is acknowledged, afte
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from dealfl.errors import WriteFailed
 from dealfl.network.connection import Connection
 from dealfl.protocol import Message, Pump, Step
 
+_LOG = logging.getLogger("dealfl.network")
+_PAUSE_S = 1.0  # after the disk was full
 _BATCH = 200  # senders in one commit
 _SHARE = 200  # messages of one sender in one commit: nobody waits for who sends many
 
 
 class RealPump(Pump):
-    """The pump of one server or worker in real time; an error of a call ends `failed`."""
+    """The pump of one server or worker in real time; an error of a call ends `failed`.
+
+    While the disk is full, nothing is acknowledged: the same messages are handled again later.
+    """
+
+    problem = ""  # why nothing can be written now
 
     def __init__(
         self,
@@ -30,6 +39,8 @@ class RealPump(Pump):
         self._failed = failed
         self._inbox: dict[str, deque[Message | Callable[[], None]]] = {}  # by sender, in turn
         self._next: asyncio.Handle | None = None
+        self._messages: list[Message] = []  # of the present commit
+        self._finished: list[Callable[[], None]] = []
 
     def put(
         self,
@@ -42,8 +53,9 @@ class RealPump(Pump):
         self.call()
 
     def call(self) -> None:
-        """Call `handle` at once."""
-        self.wake(float("-inf"))
+        """Call `handle` at once; while the disk is full, after a pause."""
+        if not self.problem:
+            self.wake(float("-inf"))
 
     def stop(self) -> None:
         """Call `handle` no more."""
@@ -63,20 +75,35 @@ class RealPump(Pump):
         """Handle what has arrived, in one commit."""
         self._next = None
         self.due_s = float("inf")
-        messages: list[Message] = []
-        finished: list[Callable[[], None]] = []
-        for sender in list(self._inbox)[:_BATCH]:
-            self._take(sender, messages, finished)
+        if not self.problem:
+            for sender in list(self._inbox)[:_BATCH]:
+                self._take(sender, self._messages, self._finished)
         try:
-            self.turn(messages, time.time())
+            self.turn(self._messages, time.time())
+            finished = self._finished
+            self._messages = []
+            self._finished = []
+            self._note_problem("")
             for done in finished:
                 done()
+        except WriteFailed as error:
+            self._note_problem(str(error))
+            self.wake(time.time() + _PAUSE_S)
+            return
         except Exception as error:
             if not self._failed.done():
                 self._failed.set_exception(error)
             return
         if self._inbox:
             self.call()
+
+    def _note_problem(self, problem: str) -> None:
+        """Log why nothing can be written, and when it can again."""
+        if problem and not self.problem:
+            _LOG.warning("%s; waiting", problem, extra={"deal_reason": problem})
+        if self.problem and not problem:
+            _LOG.warning("the disk can be written again", extra={"deal_reason": "disk writable"})
+        self.problem = problem
 
     def _take(
         self, sender: str, messages: list[Message], finished: list[Callable[[], None]]

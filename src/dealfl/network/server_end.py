@@ -174,6 +174,11 @@ class ServerEnd:
         )
         return connection
 
+    @property
+    def problem(self) -> str:
+        """Why the server can write nothing now; empty if it can."""
+        return self._pump.problem
+
     async def run(self, stopped: asyncio.Event) -> None:
         """Serve until stopped."""
         await carry(self.connections, [self._pump], self._failed, stopped)

@@ -59,6 +59,11 @@ class WorkerEnd:
         self._met = asyncio.Event()
         self._in_use = False
 
+    @property
+    def problem(self) -> str:
+        """Why a worker can write nothing now; empty if all can."""
+        return next((pump.problem for pump in self._pumps.values() if pump.problem), "")
+
     async def run(self, stopped: asyncio.Event) -> None:
         """Work until stopped."""
         await carry([self.connection], self._pumps.values(), self._failed, stopped)

@@ -119,6 +119,7 @@ async def work(
                 f"{credentials.user}: {describe(end.connection)}"
                 + f", {bad:,} rows cannot be used" * (bad > 0)
                 + f", {left:,} bytes of data not read yet" * (left > 0)
+                + f"; WAITING: {end.problem}" * bool(end.problem)
             )
 
         parts = [end.run(stopped), report_health(health, line, stopped)]

@@ -170,6 +170,9 @@ class Rounds:
                 later_s = now_s + self.rules.ttl_s
                 open_round = dataclasses.replace(open_round, opened_s=now_s, deadline_s=later_s)
                 self._ledger.rounds.shift(open_round)
+                for name in self._ledger.rounds.selected(open_round.number):
+                    row = self._members.rows[name]
+                    self._members.put(replace(row, busy_until_s=min(row.busy_until_s, later_s)))
             # what was assigned before a restore means nothing to workers; updates wait for the end
             is_old = self._ledger.state.round_epoch != self._members.epoch
             reason = "restored" if is_old else self._reason_to_close(open_round, now_s)

@@ -1,0 +1,59 @@
+"""Small locks: who may certify, who may read credentials, which acknowledgements are sent."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dealfl.network import Control, Credentials, write_credentials
+from dealfl.network.connection import Connection, Delivery
+from dealfl.network.control import Answer, Question
+from dealfl.network.processes import CHANGES
+from dealfl.protocol.transport import pack, unpack
+
+OWN = Credentials(host="127.0.0.1", port=1, job="job", user="w1", owners_key="00")
+
+
+@pytest.mark.parametrize("verb", ["erase", "remove", "certify"])
+def test_only_trusted_operators_erase_remove_and_certify(verb: str) -> None:
+    control = Control({verb: lambda **_: "done"}, CHANGES, trusted=["ann"])
+
+    def ask(operator: str) -> Answer:
+        packet = pack(msgspec.json.encode(Question(operator, verb)))
+        return msgspec.json.decode(unpack(control.answer(operator, packet)), type=Answer)
+
+    assert ask("ann").result == "done"
+    assert f"bob may not {verb}" in ask("bob").error
+
+
+def test_credentials_are_readable_by_their_owner_only(tmp_path: Path) -> None:
+    write_credentials(tmp_path / "own.toml", OWN)
+    assert stat.S_IMODE((tmp_path / "own.toml").stat().st_mode) == 0o600
+
+
+def test_what_arrived_before_a_reconnect_is_not_acknowledged_after_it() -> None:
+    """The numbers of deliveries begin again with every connection."""
+
+    class Client:
+        def __init__(self) -> None:
+            self.acknowledged: list[int] = []
+
+        def ack(self, number: int, qos: int) -> None:
+            self.acknowledged.append(number)
+
+    async def run() -> None:
+        connection = Connection([OWN], lambda: None, lambda _: None)
+        client: Any = Client()
+        connection._client = client
+        connection._generation = 2
+        connection.acknowledge(Delivery("t", b"", 7, 1, 1, False))
+        assert client.acknowledged == []
+        connection.acknowledge(Delivery("t", b"", 8, 2, 1, False))
+        assert client.acknowledged == [8]
+
+    asyncio.run(run())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dealfl.cli.devices import add_parser
+from dealfl.cli.devices import COMMAND
 from dealfl.errors import BadInput, UnknownName
 from dealfl.power import PHONES
 from tests.power.test_power_profiles import PLAIN
@@ -15,7 +15,7 @@ from tests.power.test_power_profiles import PLAIN
 
 def run(*words: str) -> int:
     parser = argparse.ArgumentParser(prog="dealfl")
-    add_parser(parser.add_subparsers())
+    COMMAND(parser.add_subparsers(), "devices")
     arguments = parser.parse_args(["devices", *words])
     code = arguments.run(arguments)
     assert isinstance(code, int)

@@ -16,7 +16,7 @@ from tests.simulate.fleets import TEXT
 
 def run(*words: str) -> int:
     top = argparse.ArgumentParser()
-    simulate.add_parser(top.add_subparsers())
+    simulate.COMMAND(top.add_subparsers(), "simulate")
     arguments = top.parse_args(["simulate", *words])
     return int(arguments.run(arguments))
 

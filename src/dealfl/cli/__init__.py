@@ -12,6 +12,7 @@ examples:
 """
 
 import argparse
+import inspect
 import os
 import sys
 from collections.abc import Sequence
@@ -37,40 +38,36 @@ from dealfl.cli import (
     verify,
     workers,
 )
-from dealfl.cli.printing import examples_in, format_table, print_result, say
+from dealfl.cli.printing import format_table, print_result, say
 from dealfl.cli.simulate import read_values
 from dealfl.errors import BadInput, DealError
 
 __all__ = ["format_table", "main", "parser", "print_result", "read_values", "say"]
 
-_COMMANDS = {  # which function registers a command, in the order of the help
-    "run": run.add_parser,
-    "simulate": simulate.add_parser,
-    "job": job.add_parser,
-    "status": status.add_parser,
-    "workers": workers.add_parser,
-    "model": model.add_parser,
-    "backup": backup.add_parser,
-    "restore": backup.add_parser,
-    "metrics": status.add_metrics,
-    "serve": serve.add_parser,
-    "work": serve.add_parser,
-    "broker": broker.add_parser,
-    "demo": demo.add_parser,
-    "erase": erase.add_parser,
-    "erasures": erase.add_erasures,
-    "readmit": erase.add_readmit,
-    "show": erase.add_show,
-    "verify": verify.add_parser,
-    "audit": audit.add_parser,
-    "reproduce": reproduce.add_parser,
-    "datasets": datasets.add_parser,
-    "devices": devices.add_parser,
+_COMMANDS = {  # in the order of the help
+    "run": run.COMMAND,
+    "simulate": simulate.COMMAND,
+    "job": job.COMMAND,
+    "status": status.COMMAND,
+    "workers": workers.COMMAND,
+    "model": model.COMMAND,
+    "backup": backup.BACKUP,
+    "restore": backup.RESTORE,
+    "metrics": status.METRICS,
+    "serve": serve.SERVE,
+    "work": serve.WORK,
+    "broker": broker.COMMAND,
+    "demo": demo.COMMAND,
+    "erase": erase.ERASE,
+    "erasures": erase.ERASURES,
+    "readmit": erase.READMIT,
+    "show": erase.SHOW,
+    "verify": verify.COMMAND,
+    "audit": audit.COMMAND,
+    "reproduce": reproduce.COMMAND,
+    "datasets": datasets.COMMAND,
+    "devices": devices.COMMAND,
 }
-
-_EPILOG = examples_in(__doc__)
-
-
 _EXTRAS = {"paho": "network", "cryptography": "network"}  # what a command needs
 
 
@@ -86,13 +83,12 @@ def parser(command: str = "") -> argparse.ArgumentParser:
     top: argparse.ArgumentParser = _Parser(
         prog="dealfl",
         description="Federated learning for battery-powered devices whose models forget exactly.",
-        epilog=_EPILOG,
+        epilog=inspect.cleandoc(__doc__).partition("\n\n")[2] + "\n",
     )
     top.add_argument("--version", action="version", version=f"dealfl {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", title="commands", required=True)
-    adders = [_COMMANDS[command]] if command in _COMMANDS else dict.fromkeys(_COMMANDS.values())
-    for add_command in adders:
-        add_command(commands)
+    for name in [command] if command in _COMMANDS else _COMMANDS:
+        _COMMANDS[name](commands, name)
     return top
 
 

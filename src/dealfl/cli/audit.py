@@ -13,41 +13,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from dealfl.cli.printing import add_json, examples_in, format_table, print_result, say
-
-_EPILOG = examples_in(__doc__)
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `audit`."""
-    parser = subparsers.add_parser(
-        "audit",
-        help="try what could be reconstructed of a person",
-        description=(
-            "Look for traces of persons in the model and the files of a finished run, before and "
-            "after an erasure, and try attacks on models and updates."
-        ),
-        epilog=_EPILOG,
-    )
-    parser.add_argument(
-        "run_folder",
-        nargs="?",
-        default="",
-        metavar="RUN",
-        help="run folder (default: the latest in runs/)",
-    )
-    parser.add_argument(
-        "--trials", type=int, default=100, help="trials per point of a curve (default: 100)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of all draws (default: 0)")
-    parser.add_argument(
-        "--page",
-        type=Path,
-        metavar="HTML",
-        help="page to write (default: audit.html in the run folder)",
-    )
-    add_json(parser)
-    parser.set_defaults(run=_audit)
+from dealfl.cli.printing import JSON, command, format_table, option, print_result, say
 
 
 def _audit(arguments: argparse.Namespace) -> int:
@@ -87,3 +53,28 @@ def _report(part: str) -> None:
 
 def _show(value: float | None) -> str:
     return "-" if value is None else f"{value:,.3g}"
+
+
+COMMAND = command(
+    "try what could be reconstructed of a person",
+    option(
+        "run_folder",
+        nargs="?",
+        default="",
+        metavar="RUN",
+        help="run folder (default: the latest in runs/)",
+    ),
+    option("--trials", type=int, default=100, help="trials per point of a curve (default: 100)"),
+    option("--seed", type=int, default=0, help="seed of all draws (default: 0)"),
+    option(
+        "--page",
+        type=Path,
+        metavar="HTML",
+        help="page to write (default: audit.html in the run folder)",
+    ),
+    JSON,
+    run=_audit,
+    description="Look for traces of persons in the model and the files of a finished run, before "
+    "and after an erasure, and try attacks on models and updates.",
+    doc=__doc__,
+)

@@ -5,54 +5,10 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dealfl.cli.printing import add_json, print_result
+from dealfl.cli.printing import JSON, command, option, print_result
 
 if TYPE_CHECKING:
     from dealfl.runs import Copied
-
-
-_BACKUP = """\
-examples:
-  dealfl backup runs/digits --to copies/monday     the ledger and all journals of a run
-  dealfl backup journal.db --to copies/phone       one journal
-
-Servers and workers can keep running during a backup.
-"""
-_RESTORE = """\
-examples:
-  dealfl restore copies/monday --to runs/digits --force    replace the files of a run
-  dealfl restore copies/monday --to runs/again             restore to another folder
-  dealfl restore runs/digits/ledger.db --to runs/digits --force    repair a ledger in its place
-
-The model of a ledger is computed again from the sums of its workers.
-A worker that is ahead of a restored ledger starts a new incarnation and sends all examples that it
-holds again. No example is counted twice, and no example that a worker holds is lost.
-"""
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the commands `backup` and `restore`."""
-    backup = subparsers.add_parser(
-        "backup",
-        help="copy the ledger and journals of a run",
-        description="Copy ledgers and journals with checksums, while they are in use.",
-        epilog=_BACKUP,
-    )
-    backup.add_argument("source", metavar="RUN", help="run folder, ledger or journal")
-    backup.add_argument("--to", required=True, metavar="FOLDER", help="new folder")
-    backup.set_defaults(run=_back_up)
-    restore = subparsers.add_parser(
-        "restore",
-        help="restore a backup",
-        description="Restore a backup after checking its checksums and schema versions.",
-        epilog=_RESTORE,
-    )
-    restore.add_argument("backup", metavar="BACKUP", help="folder written by dealfl backup")
-    restore.add_argument("--to", required=True, metavar="RUN", help="run folder or file")
-    restore.add_argument("--force", action="store_true", help="replace existing files")
-    restore.set_defaults(run=_restore)
-    for parser in (backup, restore):
-        add_json(parser)
 
 
 def _back_up(arguments: argparse.Namespace) -> int:
@@ -82,3 +38,39 @@ def _print_copies(arguments: argparse.Namespace, done: str, copies: "list[Copied
     return print_result(
         arguments, {"done": done, "to": arguments.to, "files": plain}, "\n".join(lines)
     )
+
+
+BACKUP = command(
+    "copy the ledger and journals of a run",
+    option("source", metavar="RUN", help="run folder, ledger or journal"),
+    option("--to", required=True, metavar="FOLDER", help="new folder"),
+    JSON,
+    run=_back_up,
+    doc="""Copy ledgers and journals with checksums, while they are in use.
+
+    examples:
+      dealfl backup runs/digits --to copies/monday     the ledger and all journals of a run
+      dealfl backup journal.db --to copies/phone       one journal
+
+    Servers and workers can keep running during a backup.
+    """,
+)
+RESTORE = command(
+    "restore a backup",
+    option("backup", metavar="BACKUP", help="folder written by dealfl backup"),
+    option("--to", required=True, metavar="RUN", help="run folder or file"),
+    option("--force", action="store_true", help="replace existing files"),
+    JSON,
+    run=_restore,
+    doc="""Restore a backup after checking its checksums and schema versions.
+
+    examples:
+      dealfl restore copies/monday --to runs/digits --force    replace the files of a run
+      dealfl restore copies/monday --to runs/again             restore to another folder
+      dealfl restore runs/digits/ledger.db --to runs/digits --force    repair a ledger in its place
+
+    The model of a ledger is computed again from the sums of its workers.
+    A worker that is ahead of a restored ledger starts a new incarnation and sends all examples that it
+    holds again. No example is counted twice, and no example that a worker holds is lost.
+    """,  # noqa: E501 - as wide as the help
+)

@@ -20,54 +20,10 @@ import sys
 import time
 from pathlib import Path
 
-from dealfl.cli.printing import add_json, examples_in, format_table, print_result, say
+from dealfl.cli.printing import JSON, command, format_table, option, print_result, say
 from dealfl.errors import BadInput
 
 _PAUSE_S = 1.0  # before a broker that crashed starts again
-_EPILOG = examples_in(__doc__)
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `broker`."""
-    parser = subparsers.add_parser(
-        "broker",
-        help="write, run and manage the MQTT broker of a job",
-        description="Write the files of a mosquitto broker for a job, start it, admit devices.",
-        epilog=_EPILOG,
-    )
-    actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
-    init = actions.add_parser("init", help="write the files of a new broker")
-    which = init.add_mutually_exclusive_group(required=True)
-    which.add_argument("--job", help="name of the job")
-    which.add_argument(
-        "--like", type=Path, metavar="FOLDER", help="another broker of the same job, for safety"
-    )
-    init.add_argument("--host", default="127.0.0.1", help="address by which devices reach it")
-    init.add_argument("--listen", default="", help="address to listen on (default: the host)")
-    init.add_argument("--port", type=int, default=0, help="port (default: 8883, or 1883)")
-    init.add_argument(
-        "--passwords", action="store_true", help="passwords without TLS; for one machine only"
-    )
-    start = actions.add_parser("run", help="run mosquitto until Ctrl-C")
-    enrol = actions.add_parser("enrol", help="admit devices, gateways or operators")
-    revoke = actions.add_parser("revoke", help="lock users out")
-    renew = actions.add_parser("renew", help="renew the certificates of broker and server")
-    show = actions.add_parser("list", help="list the users")
-    for action, run in (
-        (init, _init),
-        (start, _start),
-        (enrol, _enrol),
-        (revoke, _revoke),
-        (renew, _renew),
-        (show, _list),
-    ):
-        action.add_argument("folder", type=Path, help="folder of the broker")
-        action.set_defaults(run=run)
-    for action in (enrol, revoke):
-        action.add_argument("names", nargs="+", metavar="NAME", help="name of a user")
-    enrol.add_argument("--operator", action="store_true", help="a person who may ask the server")
-    enrol.add_argument("--workers", default="", help="names of a gateway's workers: w1,w2,…")
-    add_json(show)
 
 
 def _init(arguments: argparse.Namespace) -> int:
@@ -166,3 +122,50 @@ def _list(arguments: argparse.Namespace) -> int:
     ]
     plain = [{"name": name, "kind": kind, "workers": workers} for name, kind, workers in rows]
     return print_result(arguments, plain, format_table([("NAME", "KIND", "WORKERS"), *rows]))
+
+
+_FOLDER = option("folder", type=Path, help="folder of the broker")
+_NAMES = option("names", nargs="+", metavar="NAME", help="name of a user")
+
+
+def _add_job(parser: argparse._ActionsContainer) -> None:
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--job", help="name of the job")
+    which.add_argument(
+        "--like", type=Path, metavar="FOLDER", help="another broker of the same job, for safety"
+    )
+
+
+COMMAND = command(
+    "write, run and manage the MQTT broker of a job",
+    description="Write the files of a mosquitto broker for a job, start it, admit devices.",
+    doc=__doc__,
+    actions={
+        "init": command(
+            "write the files of a new broker",
+            _add_job,
+            option("--host", default="127.0.0.1", help="address by which devices reach it"),
+            option("--listen", default="", help="address to listen on (default: the host)"),
+            option("--port", type=int, default=0, help="port (default: 8883, or 1883)"),
+            option(
+                "--passwords",
+                action="store_true",
+                help="passwords without TLS; for one machine only",
+            ),
+            _FOLDER,
+            run=_init,
+        ),
+        "run": command("run mosquitto until Ctrl-C", _FOLDER, run=_start),
+        "enrol": command(
+            "admit devices, gateways or operators",
+            _FOLDER,
+            _NAMES,
+            option("--operator", action="store_true", help="a person who may ask the server"),
+            option("--workers", default="", help="names of a gateway's workers: w1,w2,…"),
+            run=_enrol,
+        ),
+        "revoke": command("lock users out", _FOLDER, _NAMES, run=_revoke),
+        "renew": command("renew the certificates of broker and server", _FOLDER, run=_renew),
+        "list": command("list the users", _FOLDER, JSON, run=_list),
+    },
+)

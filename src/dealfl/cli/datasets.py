@@ -12,38 +12,19 @@ DEALFL_DATA. Other files are downloaded if the catalog has a URL.
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from dealfl.cli.printing import add_json, examples_in, format_table, print_problems, print_result
+from dealfl.cli.printing import (
+    ACTION_JSON,
+    JSON,
+    command,
+    format_table,
+    option,
+    print_problems,
+    print_result,
+)
 from dealfl.errors import DealError
 
 if TYPE_CHECKING:
     from dealfl.data import Dataset, Places
-
-
-_EPILOG = examples_in(__doc__)
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `datasets`."""
-    parser = subparsers.add_parser(
-        "datasets",
-        help="list, fetch and check datasets",
-        description="List the datasets of the catalog, fetch them, or check them.",
-        epilog=_EPILOG,
-    )
-    add_json(parser)
-    parser.set_defaults(run=_list)
-    actions = parser.add_subparsers(metavar="ACTION", title="actions")
-    fetch = actions.add_parser("fetch", help="download datasets into the cache")
-    fetch.add_argument("names", nargs="+", metavar="NAME", help="dataset of the catalog")
-    fetch.set_defaults(run=_fetch)
-    check = actions.add_parser("check", help="verify checksums and read every row")
-    check.add_argument(
-        "names", nargs="*", metavar="NAME", help="dataset of the catalog (default: all)"
-    )
-    check.set_defaults(run=_check)
-    for action in (fetch, check):
-        # a default here would override a --json before the action
-        add_json(action, default=argparse.SUPPRESS)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -122,3 +103,28 @@ def _fetched(dataset: "Dataset", places: "Places") -> dict[str, str]:
         return {"name": dataset.name, "state": "failed", "detail": str(error)}
     detail = ", ".join(map(str, paths)) if paths else _found(dataset, places)
     return {"name": dataset.name, "state": "fetched" if paths else "here", "detail": detail}
+
+
+COMMAND = command(
+    "list, fetch and check datasets",
+    JSON,
+    run=_list,
+    description="List the datasets of the catalog, fetch them, or check them.",
+    doc=__doc__,
+    actions={
+        "fetch": command(
+            "download datasets into the cache",
+            option("names", nargs="+", metavar="NAME", help="dataset of the catalog"),
+            ACTION_JSON,
+            run=_fetch,
+        ),
+        "check": command(
+            "verify checksums and read every row",
+            option(
+                "names", nargs="*", metavar="NAME", help="dataset of the catalog (default: all)"
+            ),
+            ACTION_JSON,
+            run=_check,
+        ),
+    },
+)

@@ -9,25 +9,7 @@ import argparse
 import dataclasses
 import sys
 
-from dealfl.cli.printing import add_json, examples_in, print_result, say
-
-_EPILOG = examples_in(__doc__)
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `demo`."""
-    parser = subparsers.add_parser(
-        "demo",
-        help="run broker, server and ten workers on this machine, and forget a person",
-        description=(
-            "Start a broker, a server and ten worker processes on this machine, let them learn, "
-            "kill one, erase a person, and compare the server's digest with training without her. "
-            "Nothing keeps running, and no file is left."
-        ),
-        epilog=_EPILOG,
-    )
-    add_json(parser)
-    parser.set_defaults(run=_run)
+from dealfl.cli.printing import JSON, command, print_result, say
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -42,3 +24,14 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     print_result(arguments, dataclasses.asdict(proof) | {"holds": proof.holds}, text)
     return 0 if proof.holds else 1
+
+
+COMMAND = command(
+    "run broker, server and ten workers on this machine, and forget a person",
+    JSON,
+    run=_run,
+    description="Start a broker, a server and ten worker processes on this machine, let them "
+    "learn, kill one, erase a person, and compare the server's digest with training without her. "
+    "Nothing keeps running, and no file is left.",
+    doc=__doc__,
+)

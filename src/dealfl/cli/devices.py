@@ -16,9 +16,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dealfl.cli.printing import (
-    add_json,
-    examples_in,
+    ACTION_JSON,
+    JSON,
+    command,
     format_table,
+    option,
     print_problems,
     print_result,
     say,
@@ -26,59 +28,8 @@ from dealfl.cli.printing import (
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
-    from dealfl.power import Calibration, Fit
+    from dealfl.power import BaseLoad, Calibration, Fit, OperatingPoint, Phone
     from dealfl.power.meters import MeasuredCommand
-
-
-def add_measure(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the action `measure`.
-
-    examples:
-      dealfl devices measure -- dealfl run         measure the default job
-      dealfl devices measure --json -- sleep 10    measure the idle machine
-
-    The exit code is that of the command. The measurement is printed to standard error, so the
-    output of the command can be piped. With --json, the output of the command goes to standard
-    error instead.
-    """
-    parser = actions.add_parser(
-        "measure",
-        help="run a command and measure its time and energy",
-        description="Run a command; measure its time, and its energy with the best meter here.",
-        epilog=examples_in(add_measure.__doc__),
-    )
-    parser.add_argument(
-        "--root", default="/sys", metavar="DIR", help="mount point of sysfs (default: /sys)"
-    )
-    add_json(parser, default=argparse.SUPPRESS)
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="command")
-    parser.set_defaults(run=_measure)
-
-
-def add_calibrate(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the action `calibrate`.
-
-    examples:
-      dealfl devices calibrate --out here.json    time every learner and write the profile
-      dealfl devices calibrate --quick            use fewer sizes and repeats
-    """
-    parser = actions.add_parser(
-        "calibrate",
-        help="time the learners on this machine and fit the law of training time",
-        description=(
-            "Time every learner while it learns and forgets, and the training of a worker, for "
-            "batch sizes over two decades. Fit T = A·F + B to each, and test the law on held-out "
-            "sizes."
-        ),
-        epilog=examples_in(add_calibrate.__doc__),
-    )
-    parser.add_argument("--out", metavar="FILE", help="write the profile as JSON")
-    parser.add_argument("--quick", action="store_true", help="use fewer sizes and repeats")
-    parser.add_argument(
-        "--as-is", action="store_true", help="do not make the allocator keep freed memory"
-    )
-    add_json(parser, default=argparse.SUPPRESS)
-    parser.set_defaults(run=_calibrate)
 
 
 def _measure(arguments: argparse.Namespace) -> int:
@@ -173,39 +124,9 @@ def _residuals(fit: "Fit") -> str:
     return " ".join(shown)
 
 
-if TYPE_CHECKING:
-    from dealfl.power import BaseLoad, OperatingPoint, Phone
-
-    _Actions = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_EPILOG = examples_in(__doc__)
-
 _BAR_WIDTH = 40
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _UAH_PER_GCYCLE = 1e9 / 3.6e-3  # per coulomb per cycle
-
-
-def add_parser(subparsers: "_Actions") -> None:
-    """Register the command `devices`."""
-    parser = subparsers.add_parser(
-        "devices",
-        help="list phones and show the energy of their clocks",
-        description="List the phones with a profile, or show one of them.",
-        epilog=_EPILOG,
-    )
-    add_json(parser)
-    parser.set_defaults(run=_list)
-    actions = parser.add_subparsers(metavar="ACTION", title="actions")
-    _add_show(actions)
-    add_measure(actions)
-    add_calibrate(actions)
-
-
-def _add_show(actions: "_Actions") -> None:
-    show = actions.add_parser("show", help="show the charge per cycle at each operating point")
-    show.add_argument("name", metavar="NAME", help="name of a phone, or its TOML file")
-    show.set_defaults(run=_show)
-    add_json(show, default=argparse.SUPPRESS)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -329,3 +250,58 @@ def _bar(fraction: float) -> str:
     """Return a bar whose length is a fraction of the full width, to an eighth of a character."""
     whole, eighths = divmod(round(fraction * _BAR_WIDTH * 8), 8)
     return ("█" * whole + _EIGHTHS[eighths]).rstrip()
+
+
+_MEASURE = """Run a command; measure its time, and its energy with the best meter here.
+
+examples:
+  dealfl devices measure -- dealfl run         measure the default job
+  dealfl devices measure --json -- sleep 10    measure the idle machine
+
+The exit code is that of the command. The measurement is printed to standard error, so the
+output of the command can be piped. With --json, the output of the command goes to standard
+error instead.
+"""
+_CALIBRATE = """Time every learner while it learns and forgets, and the training of a worker, for \
+batch sizes over two decades. Fit T = A·F + B to each, and test the law on held-out sizes.
+
+examples:
+  dealfl devices calibrate --out here.json    time every learner and write the profile
+  dealfl devices calibrate --quick            use fewer sizes and repeats
+"""
+COMMAND = command(
+    "list phones and show the energy of their clocks",
+    JSON,
+    run=_list,
+    description="List the phones with a profile, or show one of them.",
+    doc=__doc__,
+    actions={
+        "show": command(
+            "show the charge per cycle at each operating point",
+            option("name", metavar="NAME", help="name of a phone, or its TOML file"),
+            ACTION_JSON,
+            run=_show,
+        ),
+        "measure": command(
+            "run a command and measure its time and energy",
+            option(
+                "--root", default="/sys", metavar="DIR", help="mount point of sysfs (default: /sys)"
+            ),
+            ACTION_JSON,
+            option("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="command"),
+            run=_measure,
+            doc=_MEASURE,
+        ),
+        "calibrate": command(
+            "time the learners on this machine and fit the law of training time",
+            option("--out", metavar="FILE", help="write the profile as JSON"),
+            option("--quick", action="store_true", help="use fewer sizes and repeats"),
+            option(
+                "--as-is", action="store_true", help="do not make the allocator keep freed memory"
+            ),
+            ACTION_JSON,
+            run=_calibrate,
+            doc=_CALIBRATE,
+        ),
+    },
+)

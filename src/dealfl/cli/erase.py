@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dealfl.cli.printing import add_json, examples_in, format_table, open_server, print_result, say
+from dealfl.cli.printing import JSON, command, format_table, open_server, option, print_result, say
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
@@ -37,111 +37,9 @@ if TYPE_CHECKING:
     from dealfl.runs import ErasureResult, RequestStatus
 
 
-_EPILOG = examples_in(__doc__)
 _MAX_FILE_BYTES = 1 << 30
 _CERTIFICATES = Path("certificates")  # of a running server
 _YEAR_S = 31_536_000.0
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `erase`."""
-    parser = subparsers.add_parser(
-        "erase",
-        help="erase persons from a run, with a certificate",
-        description="Erase all examples of persons from the workers and the model of a run.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument("owners", nargs="*", metavar="OWNER", help="name of a person")
-    parser.add_argument(
-        "--example",
-        nargs="+",
-        default=[],
-        metavar="ID",
-        help="erase single examples; show OWNER --ids lists ids",
-    )
-    parser.add_argument("--file", type=Path, help="file with one name per line")
-    _add_by(parser)
-    parser.add_argument(
-        "--wait",
-        type=float,
-        default=60.0,
-        metavar="SECONDS",
-        help="maximum time to wait for the workers of a running server (default: 60)",
-    )
-    _add_run(parser)
-    parser.set_defaults(run=_erase)
-
-
-def add_erasures(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `erasures`."""
-    parser = subparsers.add_parser(
-        "erasures",
-        help="list requests of erasure, certify them, renew the key that signs",
-        description="List the requests of erasure of a run, and write later certificates.",
-        epilog=_EPILOG,
-    )
-    verbs = parser.add_subparsers(metavar="VERB", title="verbs", required=True)
-    for name, answer, text in (
-        ("list", _list, "list all requests, and whether they are finished"),
-        ("status", _status, "list the workers that have not answered"),
-        ("certify", _certify, "write a certificate of an earlier request"),
-        ("rotate-key", _rotate, "create a new signing key"),
-    ):
-        verb = verbs.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        if name == "certify":
-            verb.add_argument("request", metavar="REQUEST", help="name of the request")
-            _add_by(verb)
-        _add_run(verb)
-        verb.set_defaults(run=answer)
-
-
-def add_readmit(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `readmit`."""
-    parser = subparsers.add_parser(
-        "readmit",
-        help="admit new examples of persons who were erased and consent again",
-        description=(
-            "Admit new examples of persons who were erased and consent again. Their old examples "
-            "stay erased: a worker refuses an example that is equal to one it has erased."
-        ),
-        epilog=_EPILOG,
-    )
-    parser.add_argument("owners", nargs="+", metavar="OWNER", help="name of a person")
-    _add_by(parser)
-    _add_run(parser)
-    parser.set_defaults(run=_readmit)
-
-
-def add_show(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `show`."""
-    parser = subparsers.add_parser(
-        "show",
-        help="show what a run holds of a person, and where",
-        description="Show how many examples of a person each worker of a run holds.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument("owner", nargs="?", metavar="OWNER", help="name of the person")
-    parser.add_argument("--owners", metavar="RUN", help="list all persons of a run instead")
-    parser.add_argument("--ids", action="store_true", help="list the ids of the examples")
-    _add_run(parser)
-    parser.set_defaults(run=_show)
-
-
-def _add_by(parser: argparse.ArgumentParser) -> None:
-    text = "who requests it (default: your account)"
-    parser.add_argument("--by", default="", metavar="WHO", help=text)
-
-
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--run",
-        "--server",
-        dest="run_folder",
-        default="",
-        metavar="RUN",
-        help="run folder, or credentials of an operator (default: the latest run in runs/)",
-    )
-    add_json(parser)
 
 
 def _erase(arguments: argparse.Namespace) -> int:
@@ -344,3 +242,99 @@ def _show(arguments: argparse.Namespace) -> int:
 def show_version(version: "ModelVersion | None") -> str:
     """Return the digest and the number of a version."""
     return "none published" if version is None else f"{version.digest} (version {version.version})"
+
+
+_BY = option("--by", default="", metavar="WHO", help="who requests it (default: your account)")
+_RUN = option(
+    "--run",
+    "--server",
+    dest="run_folder",
+    default="",
+    metavar="RUN",
+    help="run folder, or credentials of an operator (default: the latest run in runs/)",
+)
+ERASE = command(
+    "erase persons from a run, with a certificate",
+    option("owners", nargs="*", metavar="OWNER", help="name of a person"),
+    option(
+        "--example",
+        nargs="+",
+        default=[],
+        metavar="ID",
+        help="erase single examples; show OWNER --ids lists ids",
+    ),
+    option("--file", type=Path, help="file with one name per line"),
+    _BY,
+    option(
+        "--wait",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="maximum time to wait for the workers of a running server (default: 60)",
+    ),
+    _RUN,
+    JSON,
+    run=_erase,
+    description="Erase all examples of persons from the workers and the model of a run.",
+    doc=__doc__,
+)
+ERASURES = command(
+    "list requests of erasure, certify them, renew the key that signs",
+    description="List the requests of erasure of a run, and write later certificates.",
+    doc=__doc__,
+    noun="verb",
+    actions={
+        "list": command(
+            "list all requests, and whether they are finished",
+            _RUN,
+            JSON,
+            run=_list,
+            description="List all requests, and whether they are finished.",
+        ),
+        "status": command(
+            "list the workers that have not answered",
+            _RUN,
+            JSON,
+            run=_status,
+            description="List the workers that have not answered.",
+        ),
+        "certify": command(
+            "write a certificate of an earlier request",
+            option("request", metavar="REQUEST", help="name of the request"),
+            _BY,
+            _RUN,
+            JSON,
+            run=_certify,
+            description="Write a certificate of an earlier request.",
+        ),
+        "rotate-key": command(
+            "create a new signing key",
+            _RUN,
+            JSON,
+            run=_rotate,
+            description="Create a new signing key.",
+        ),
+    },
+)
+READMIT = command(
+    "admit new examples of persons who were erased and consent again",
+    option("owners", nargs="+", metavar="OWNER", help="name of a person"),
+    _BY,
+    _RUN,
+    JSON,
+    run=_readmit,
+    description="Admit new examples of persons who were erased and consent again. Their old "
+    "examples stay erased: a worker refuses an example that is equal to one it has erased.",
+    doc=__doc__,
+)
+SHOW = command(
+    "show what a run holds of a person, and where",
+    option("owner", nargs="?", metavar="OWNER", help="name of the person"),
+    option("--owners", metavar="RUN", help="list all persons of a run instead"),
+    option("--ids", action="store_true", help="list the ids of the examples"),
+    _RUN,
+    JSON,
+    run=_show,
+    description="Show how many examples of a person each worker of a run holds.",
+    doc=__doc__,
+)

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dealfl.cli.printing import examples_in, format_table, say
+from dealfl.cli.printing import command, format_table, option, say
 from dealfl.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dealfl.jobs.proposals import Ask, Found, Start, Wishes
 
 
-_EPILOG = examples_in(__doc__)
 _FORMATS = ("csv", "libsvm", "ratings")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _QUESTIONS = {
@@ -39,43 +38,6 @@ _QUESTIONS = {
     "rating": "Which column is the rating?",
 }
 _OPTIONAL = ("owner", "time", "rating")
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `job`."""
-    parser = subparsers.add_parser(
-        "job",
-        help="write a job file for your own data",
-        description="Write a job file for your own data, or list the keys of job files.",
-        epilog=_EPILOG,
-    )
-    actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
-    _add_init(actions.add_parser("init", help="inspect a data file and write a job file for it"))
-    keys = actions.add_parser("keys", help="list every key of job, phone and laboratory files")
-    keys.set_defaults(run=_keys)
-
-
-def _add_init(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = _EPILOG
-    add = parser.add_argument
-    add("file", metavar="FILE", help="CSV, LIBSVM or ratings file; can be compressed")
-    add("--out", metavar="JOB.toml", help="job file (default: NAME.toml for NAME.csv)")
-    add("--format", choices=_FORMATS, default="", help="file format, if detection fails")
-    for role, question in _QUESTIONS.items():
-        none = " (none: no column)" if role in _OPTIONAL else ""
-        add(f"--{role}", metavar="COLUMN", default="", help=question + none)
-    add("--learner", metavar="NAME", default="", help="learner (default: the first that fits)")
-    add("--delimiter", metavar="CHARACTER", default="", help="separator of columns, or tab")
-    add("--header", choices=("yes", "no"), help="whether the first row names the columns")
-    add(
-        "--skip-lines", type=int, default=0, metavar="N", help="lines before the table (default: 0)"
-    )
-    add("--workers", type=int, default=0, metavar="N", help="number of devices (default: by data)")
-    add("--rounds", type=int, default=0, metavar="N", help="number of rounds (default: 10)")
-    add("--yes", action="store_true", help="do not ask; use the proposals")
-    add("--force", action="store_true", help="replace an existing job file")
-    add("--json", action="store_true", help="print one JSON object; do not ask")
-    parser.set_defaults(run=_init)
 
 
 def _keys(arguments: argparse.Namespace) -> int:  # noqa: ARG001
@@ -233,3 +195,65 @@ def _plain(begun: "Start", reading: "Reading", out: Path) -> dict[str, Any]:
         "notes": list(reading.notes),
         "next": f"dealfl run {out}",
     }
+
+
+COMMAND = command(
+    "write a job file for your own data",
+    description="Write a job file for your own data, or list the keys of job files.",
+    doc=__doc__,
+    actions={
+        "init": command(
+            "inspect a data file and write a job file for it",
+            option("file", metavar="FILE", help="CSV, LIBSVM or ratings file; can be compressed"),
+            option("--out", metavar="JOB.toml", help="job file (default: NAME.toml for NAME.csv)"),
+            option(
+                "--format", choices=_FORMATS, default="", help="file format, if detection fails"
+            ),
+            *(
+                option(
+                    f"--{role}",
+                    metavar="COLUMN",
+                    default="",
+                    help=question + (" (none: no column)" if role in _OPTIONAL else ""),
+                )
+                for role, question in _QUESTIONS.items()
+            ),
+            option(
+                "--learner",
+                metavar="NAME",
+                default="",
+                help="learner (default: the first that fits)",
+            ),
+            option(
+                "--delimiter", metavar="CHARACTER", default="", help="separator of columns, or tab"
+            ),
+            option(
+                "--header", choices=("yes", "no"), help="whether the first row names the columns"
+            ),
+            option(
+                "--skip-lines",
+                type=int,
+                default=0,
+                metavar="N",
+                help="lines before the table (default: 0)",
+            ),
+            option(
+                "--workers",
+                type=int,
+                default=0,
+                metavar="N",
+                help="number of devices (default: by data)",
+            ),
+            option(
+                "--rounds", type=int, default=0, metavar="N", help="number of rounds (default: 10)"
+            ),
+            option("--yes", action="store_true", help="do not ask; use the proposals"),
+            option("--force", action="store_true", help="replace an existing job file"),
+            option("--json", action="store_true", help="print one JSON object; do not ask"),
+            run=_init,
+            description="",
+            doc=__doc__,
+        ),
+        "keys": command("list every key of job, phone and laboratory files", run=_keys),
+    },
+)

@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dealfl.cli.printing import (
-    add_json,
-    examples_in,
+    JSON,
+    command,
     format_table,
     open_server,
+    option,
     print_problems,
     print_result,
 )
@@ -39,40 +40,7 @@ if TYPE_CHECKING:
     from dealfl.runs import Model
 
 
-_EPILOG = examples_in(__doc__)
 _LISTED = 8
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `model`."""
-    parser = subparsers.add_parser(
-        "model",
-        help="describe, export, use and score a model",
-        description="Describe a model, export it, predict with it, or score it.",
-        epilog=_EPILOG,
-    )
-    actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
-    info = actions.add_parser("info", help="show learner, settings, digest and sizes")
-    export = actions.add_parser("export", help="write a model file, or numpy arrays")
-    predict = actions.add_parser("predict", help="predict a file in the format of the job")
-    score = actions.add_parser("score", help="accuracy, R² or hit rate on a labelled file")
-    runs = ((info, _info), (export, _export), (predict, _predict), (score, _score))
-    for action, run in runs:
-        action.epilog = _EPILOG
-        action.add_argument("model", metavar="MODEL", help="saved model, run folder or ledger")
-        action.add_argument("--job", metavar="JOB.toml", help="job file, if MODEL has none")
-        add_json(action)
-        action.set_defaults(run=run)
-    export.add_argument("--out", metavar="MODEL.deal", help="model file for learners.load")
-    export.add_argument("--arrays", metavar="ARRAYS.npz", help="arrays for numpy.load")
-    predict.add_argument("data", metavar="FILE", help="rows, or lines of owner and item")
-    score.add_argument("data", metavar="FILE", help="rows with their target, or ratings")
-    predict.add_argument("--out", metavar="FILE.csv", help="output file (default: standard output)")
-    predict.add_argument(
-        "--top", type=int, metavar="K", help="number of items per owner (default: 10)"
-    )
-    for action in (export, predict):
-        action.add_argument("--force", action="store_true", help="replace an existing file")
 
 
 def _open(arguments: argparse.Namespace) -> "Model":
@@ -203,3 +171,59 @@ def _score(arguments: argparse.Namespace) -> int:
     ]
     plain = {"learner": model.learner.name, **found.as_dict()}
     return print_result(arguments, plain, format_table(rows))
+
+
+_MODEL = option("model", metavar="MODEL", help="saved model, run folder or ledger")
+_JOB = option("--job", metavar="JOB.toml", help="job file, if MODEL has none")
+_FORCE = option("--force", action="store_true", help="replace an existing file")
+COMMAND = command(
+    "describe, export, use and score a model",
+    description="Describe a model, export it, predict with it, or score it.",
+    doc=__doc__,
+    actions={
+        "info": command(
+            "show learner, settings, digest and sizes",
+            _MODEL,
+            _JOB,
+            JSON,
+            run=_info,
+            description="",
+            doc=__doc__,
+        ),
+        "export": command(
+            "write a model file, or numpy arrays",
+            _MODEL,
+            _JOB,
+            JSON,
+            option("--out", metavar="MODEL.deal", help="model file for learners.load"),
+            option("--arrays", metavar="ARRAYS.npz", help="arrays for numpy.load"),
+            _FORCE,
+            run=_export,
+            description="",
+            doc=__doc__,
+        ),
+        "predict": command(
+            "predict a file in the format of the job",
+            _MODEL,
+            _JOB,
+            JSON,
+            option("data", metavar="FILE", help="rows, or lines of owner and item"),
+            option("--out", metavar="FILE.csv", help="output file (default: standard output)"),
+            option("--top", type=int, metavar="K", help="number of items per owner (default: 10)"),
+            _FORCE,
+            run=_predict,
+            description="",
+            doc=__doc__,
+        ),
+        "score": command(
+            "accuracy, R² or hit rate on a labelled file",
+            _MODEL,
+            _JOB,
+            JSON,
+            option("data", metavar="FILE", help="rows with their target, or ratings"),
+            run=_score,
+            description="",
+            doc=__doc__,
+        ),
+    },
+)

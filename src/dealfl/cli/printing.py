@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -20,30 +20,73 @@ _SHOWN = 20
 _WALL_CLOCK_FROM_S = 1e9
 
 
-def examples_in(doc: str | None) -> str:
-    """Return what follows the first line of a docstring: the examples of a command."""
-    return inspect.cleandoc(doc or "").partition("\n\n")[2] + "\n"
+Option = Callable[[argparse._ActionsContainer], object]
+"""Adds an option to the parser of a command, or to a group of its options."""
 
 
-def add_json(parser: argparse.ArgumentParser, default: Any = False) -> None:  # noqa: ANN401
-    """Add --json to a command.
+def option(*names: str, **properties: Any) -> Option:  # noqa: ANN401 - those of argparse
+    """Return an option, as argparse describes it."""
+    return lambda parser: parser.add_argument(*names, **properties)
 
-    An action suppresses the default, which would override a --json before the action.
+
+def processes(text: str) -> Option:
+    """Return the option --processes."""
+    return option("--processes", type=int, default=os.cpu_count() or 1, metavar="N", help=text)
+
+
+def values(text: str) -> Option:
+    """Return the option --set."""
+    properties = {"action": "append", "default": [], "dest": "values", "metavar": "KEY=VALUE"}
+    return option("--set", **properties, help=text)
+
+
+JSON = option("--json", action="store_true", help="print one JSON object")
+# an action has no default: it would override a --json before the action
+ACTION_JSON = option(
+    "--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object"
+)
+RUN = option(
+    "run_folder",
+    nargs="?",
+    default="",
+    metavar="RUN",
+    help="run folder, ledger file, or credentials of an operator (default: the latest in runs/)",
+)
+
+Command = Callable[["argparse._SubParsersAction[argparse.ArgumentParser]", str], None]
+"""Registers a command, or an action of a command, by a name."""
+
+
+def command(
+    text: str,
+    *options: Option,
+    run: Callable[[argparse.Namespace], int] | None = None,
+    description: str | None = None,
+    doc: str | None = None,
+    actions: Mapping[str, Command] | None = None,
+    noun: str = "action",
+) -> Command:
+    """Return a command with a line of help, its options, and its actions.
+
+    What follows the first line of `doc`, the examples, ends the help; without a description, this
+    line is the description.
     """
-    text = "print one JSON object"
-    parser.add_argument("--json", action="store_true", default=default, help=text)
+    first, _, examples = inspect.cleandoc(doc or "").partition("\n\n")
 
+    def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str) -> None:
+        shown = first if description is None else description
+        epilog = examples and f"{examples}\n"
+        parser = commands.add_parser(name, help=text, description=shown, epilog=epilog)
+        for add_option in options:
+            add_option(parser)
+        parser.set_defaults(parser=parser, **({"run": run} if run else {}))
+        if actions:
+            titles = {"metavar": noun.upper(), "title": f"{noun}s"}
+            below = parser.add_subparsers(**titles, required=run is None)
+            for action, add_action in actions.items():
+                add_action(below, action)
 
-def add_processes(parser: argparse.ArgumentParser, text: str) -> None:
-    """Add --processes to a command."""
-    cores = os.cpu_count() or 1
-    parser.add_argument("--processes", type=int, default=cores, metavar="N", help=text)
-
-
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the run folder, which is optional, to a command."""
-    text = "run folder, ledger file, or credentials of an operator (default: the latest in runs/)"
-    parser.add_argument("run_folder", nargs="?", default="", metavar="RUN", help=text)
+    return add
 
 
 def open_server(path: str) -> "RunningServer | None":

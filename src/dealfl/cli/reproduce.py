@@ -10,47 +10,12 @@ examples:
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
-from dealfl.cli.printing import add_json, add_processes, examples_in
+from dealfl.cli.printing import JSON, command, option, processes
 from dealfl.errors import DealError
 
 _GROUP = "dealfl.commands"
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register the command `reproduce`."""
-    parser = subparsers.add_parser(
-        "reproduce",
-        help="reproduce the figures and tables of the paper",
-        description=(
-            "Run the evaluation of the paper and compare each claim with the results here: "
-            "reproduced, not reproduced or not comparable. Writes index.html, results.json and "
-            "the rows of every figure. Rows that are stored are not computed again. Figures: "
-            "see docs/results.md. Figures that need missing data are skipped; "
-            "`dealfl datasets` shows how to get the data."
-        ),
-        epilog=examples_in(__doc__),
-    )
-    parser.add_argument(
-        "figures", nargs="*", metavar="FIGURE", help="name of a figure (default: all)"
-    )
-    parser.add_argument("--quick", action="store_true", help="run fewer and smaller settings")
-    parser.add_argument(
-        "--out",
-        default="runs/reproduce",
-        metavar="FOLDER",
-        help="folder of page, results and rows (default: runs/reproduce)",
-    )
-    parser.add_argument("--restart", action="store_true", help="discard stored rows first")
-    add_processes(
-        parser, "number of processes; what measures time runs alone (default: one for each core)"
-    )
-    add_json(parser)
-    parser.set_defaults(run=_run)
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    return run_entry_point("reproduce", arguments)
 
 
 def run_entry_point(command: str, arguments: argparse.Namespace) -> int:
@@ -64,3 +29,26 @@ def run_entry_point(command: str, arguments: argparse.Namespace) -> int:
             "source: `pip install -e .`)"
         )
     return int(load_plugin(_GROUP, command)(arguments))
+
+
+COMMAND = command(
+    "reproduce the figures and tables of the paper",
+    option("figures", nargs="*", metavar="FIGURE", help="name of a figure (default: all)"),
+    option("--quick", action="store_true", help="run fewer and smaller settings"),
+    option(
+        "--out",
+        default="runs/reproduce",
+        metavar="FOLDER",
+        help="folder of page, results and rows (default: runs/reproduce)",
+    ),
+    option("--restart", action="store_true", help="discard stored rows first"),
+    processes("number of processes; what measures time runs alone (default: one for each core)"),
+    JSON,
+    run=partial(run_entry_point, "reproduce"),
+    description="Run the evaluation of the paper and compare each claim with the results here: "
+    "reproduced, not reproduced or not comparable. Writes index.html, results.json and "
+    "the rows of every figure. Rows that are stored are not computed again. Figures: "
+    "see docs/results.md. Figures that need missing data are skipped; "
+    "`dealfl datasets` shows how to get the data.",
+    doc=__doc__,
+)

@@ -15,65 +15,14 @@ import gc
 import json
 import shlex
 import sys
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from dealfl.cli.printing import add_processes, examples_in, say
+from dealfl.cli.printing import JSON, command, option, processes, say, values
 from dealfl.errors import BadInput
 
-_EPILOG = examples_in(__doc__)
 
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `run`."""
-    parser = subparsers.add_parser(
-        "run",
-        help="run a job: server and fleet in one process, with a report",
-        description=(
-            "Run a job: a server and a fleet of workers in one process, with a virtual clock. "
-            "The same fleet then runs with the other schemes, for comparison. All files, with an "
-            "HTML report, are in one folder."
-        ),
-        epilog=_EPILOG,
-    )
-    parser.add_argument("job", nargs="?", type=Path, help="job file (default: digits, 30 phones)")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FOLDER",
-        help="run folder (default: runs/NAME, then runs/NAME-2, …)",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="values",
-        metavar="KEY=VALUE",
-        help="set a key of the job; can be repeated",
-    )
-    parser.add_argument("--resume", action="store_true", help="continue a stopped run")
-    parser.add_argument("--restart", action="store_true", help="discard the last run; start over")
-    parser.add_argument("--discard", action="store_true", help="delete a stopped run; start none")
-    parser.add_argument(
-        "--from",
-        type=Path,
-        dest="start_from",
-        metavar="MODEL",
-        help="start with an exported model or the model of a run",
-    )
-    parser.add_argument("--no-compare", action="store_true", help="skip the other schemes")
-    add_processes(
-        parser, "number of schemes that run at the same time (default: one for each core)"
-    )
-    parser.add_argument(
-        "--discard-data", action="store_true", help="keep no examples; nobody can be erased later"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=partial(_run, parser))
-
-
-def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace) -> int:
     from dealfl.api import Fleet, run
     from dealfl.cli.simulate import read_values
     from dealfl.runs import Interrupted, RunFolder
@@ -101,9 +50,7 @@ def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
             processes=arguments.processes,
         )
     except Interrupted:
-        say(
-            f"dealfl: stopped; continue with: {_resume_command(parser, arguments)}", file=sys.stderr
-        )
+        say(f"dealfl: stopped; continue with: {_resume_command(arguments)}", file=sys.stderr)
         return 130
     if arguments.json:
         say(json.dumps(result.as_dict() | {"folder": str(folder)}, indent=2))
@@ -131,8 +78,9 @@ def _folder_name(name: str) -> str:
     return name
 
 
-def _resume_command(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> str:
+def _resume_command(arguments: argparse.Namespace) -> str:
     """Return the command that continues this run: its own options, quoted for a shell."""
+    parser = arguments.parser
     words = [*parser.prog.split(), "--resume"]
     for action in parser._actions:
         value = getattr(arguments, action.dest, action.default)
@@ -145,3 +93,37 @@ def _resume_command(parser: argparse.ArgumentParser, arguments: argparse.Namespa
             values = value if isinstance(value, list) else [value]
             words += [word for item in values for word in (*options, str(item))]
     return shlex.join(words)
+
+
+COMMAND = command(
+    "run a job: server and fleet in one process, with a report",
+    option("job", nargs="?", type=Path, help="job file (default: digits, 30 phones)"),
+    option(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="run folder (default: runs/NAME, then runs/NAME-2, …)",
+    ),
+    values("set a key of the job; can be repeated"),
+    option("--resume", action="store_true", help="continue a stopped run"),
+    option("--restart", action="store_true", help="discard the last run; start over"),
+    option("--discard", action="store_true", help="delete a stopped run; start none"),
+    option(
+        "--from",
+        type=Path,
+        dest="start_from",
+        metavar="MODEL",
+        help="start with an exported model or the model of a run",
+    ),
+    option("--no-compare", action="store_true", help="skip the other schemes"),
+    processes("number of schemes that run at the same time (default: one for each core)"),
+    option(
+        "--discard-data", action="store_true", help="keep no examples; nobody can be erased later"
+    ),
+    JSON,
+    run=_run,
+    description="Run a job: a server and a fleet of workers in one process, with a virtual clock. "
+    "The same fleet then runs with the other schemes, for comparison. All files, with an "
+    "HTML report, are in one folder.",
+    doc=__doc__,
+)

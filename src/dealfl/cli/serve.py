@@ -7,98 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dealfl.cli.printing import say
-
-_SERVE = """\
-examples:
-  dealfl serve job.toml --broker broker/server.toml
-  dealfl serve job.toml --broker a/server.toml --broker b/server.toml   two brokers, for safety
-
-Ctrl-C or SIGTERM stops the server after its current call. The same command continues.
-"""
-_WORK = """\
-examples:
-  dealfl work job.toml --broker w1.toml --data data.csv     each row of a growing file, once
-  dealfl work job.toml --broker w1.toml --data inbox/       all files of a folder
-  dealfl work job.toml --broker hub.toml --data sensors/    a gateway: sensors/w4.csv, sensors/w5/
-  dealfl work job.toml --broker w1.toml --phone nexus       model the energy of this phone
-  dealfl work job.toml --broker w1.toml --meter rapl --clock deal   needs root
-  dealfl work job.toml --broker w1.toml --predict-socket predict.sock
-  echo '{"features": [[5.1, 3.5]]}' | nc -NU predict.sock   one line of JSON as the answer
-
-The section [source] of the job describes the data. Files may grow and be rotated (data.csv.1);
-they must not be edited. A last line without a line end waits until it is complete.
-Ctrl-C or SIGTERM stops the worker after its current call. The same command continues.
-"""
-
-_MACHINE_FLAGS = (
-    ("--meter", "NAME", "energy meter: auto, rapl, battery, model, or a Monsoon CSV file"),
-    ("--clock", "NAME", "CPU clock while it trains: off (default), deal, or a MHz"),
-    ("--device-command", "COMMAND", "prints battery, charging, metered, hot, busy as JSON"),
-)
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the commands `serve` and `work`."""
-    serve = subparsers.add_parser(
-        "serve",
-        help="run the server of a job, over MQTT",
-        description="Run the server of a job. Workers reach it through an MQTT broker.",
-        epilog=_SERVE,
-    )
-    work = subparsers.add_parser(
-        "work",
-        help="run a worker of a job, over MQTT",
-        description="Run a worker of a job. It reaches the server through an MQTT broker.",
-        epilog=_WORK,
-    )
-    for parser in (serve, work):
-        parser.add_argument("job", type=Path, help="job file")
-    serve.add_argument(
-        "--broker",
-        type=Path,
-        action="append",
-        required=True,
-        dest="brokers",
-        metavar="FILE",
-        help="credentials of the server, from `dealfl broker init`; can be repeated",
-    )
-    work.add_argument(
-        "--broker",
-        type=Path,
-        action="append",
-        required=True,
-        dest="brokers",
-        metavar="FILE",
-        help="credentials of the device, from `dealfl broker enrol`; can be repeated",
-    )
-    serve.add_argument(
-        "--trust",
-        action="append",
-        default=[],
-        metavar="OPERATOR",
-        help="operator that may erase people and remove workers; can be repeated",
-    )
-    serve.add_argument("--out", type=Path, metavar="FOLDER", help="default: runs/NAME")
-    work.add_argument("--out", type=Path, metavar="FOLDER", help="default: workers/NAME")
-    work.add_argument(
-        "--data",
-        type=Path,
-        metavar="PATH",
-        help="file that grows, or folder of files; a gateway's folder has a file or a folder for "
-        "each worker",
-    )
-    work.add_argument(
-        "--predict-socket",
-        type=Path,
-        metavar="PATH",
-        help="answer requests for predictions at this Unix socket",
-    )
-    work.add_argument("--phone", default="", help="phone of `dealfl devices`, or a profile")
-    for flag, metavar, text in _MACHINE_FLAGS:
-        work.add_argument(flag, metavar=metavar, help=text)
-    serve.set_defaults(run=_serve)
-    work.set_defaults(run=_work)
+from dealfl.cli.printing import Option, command, option, say
 
 
 def _serve(arguments: argparse.Namespace) -> int:
@@ -170,3 +79,91 @@ def _warnings_shown() -> Iterator[None]:
 
 def _say(line: str) -> None:
     say(f"dealfl: {line}", file=sys.stderr, flush=True)
+
+
+_JOB = option("job", type=Path, help="job file")
+
+
+def _brokers(credentials: str) -> Option:
+    return option(
+        "--broker",
+        type=Path,
+        action="append",
+        required=True,
+        dest="brokers",
+        metavar="FILE",
+        help=f"credentials of {credentials}; can be repeated",
+    )
+
+
+SERVE = command(
+    "run the server of a job, over MQTT",
+    _JOB,
+    _brokers("the server, from `dealfl broker init`"),
+    option(
+        "--trust",
+        action="append",
+        default=[],
+        metavar="OPERATOR",
+        help="operator that may erase people and remove workers; can be repeated",
+    ),
+    option("--out", type=Path, metavar="FOLDER", help="default: runs/NAME"),
+    run=_serve,
+    doc="""Run the server of a job. Workers reach it through an MQTT broker.
+
+    examples:
+      dealfl serve job.toml --broker broker/server.toml
+      dealfl serve job.toml --broker a/server.toml --broker b/server.toml   two brokers, for safety
+
+    Ctrl-C or SIGTERM stops the server after its current call. The same command continues.
+    """,
+)
+WORK = command(
+    "run a worker of a job, over MQTT",
+    _JOB,
+    _brokers("the device, from `dealfl broker enrol`"),
+    option("--out", type=Path, metavar="FOLDER", help="default: workers/NAME"),
+    option(
+        "--data",
+        type=Path,
+        metavar="PATH",
+        help="file that grows, or folder of files; a gateway's folder has a file or a folder for "
+        "each worker",
+    ),
+    option(
+        "--predict-socket",
+        type=Path,
+        metavar="PATH",
+        help="answer requests for predictions at this Unix socket",
+    ),
+    option("--phone", default="", help="phone of `dealfl devices`, or a profile"),
+    option(
+        "--meter",
+        metavar="NAME",
+        help="energy meter: auto, rapl, battery, model, or a Monsoon CSV file",
+    ),
+    option(
+        "--clock", metavar="NAME", help="CPU clock while it trains: off (default), deal, or a MHz"
+    ),
+    option(
+        "--device-command",
+        metavar="COMMAND",
+        help="prints battery, charging, metered, hot, busy as JSON",
+    ),
+    run=_work,
+    doc="""Run a worker of a job. It reaches the server through an MQTT broker.
+
+    examples:
+      dealfl work job.toml --broker w1.toml --data data.csv     each row of a growing file, once
+      dealfl work job.toml --broker w1.toml --data inbox/       all files of a folder
+      dealfl work job.toml --broker hub.toml --data sensors/    a gateway: sensors/w4.csv, sensors/w5/
+      dealfl work job.toml --broker w1.toml --phone nexus       model the energy of this phone
+      dealfl work job.toml --broker w1.toml --meter rapl --clock deal   needs root
+      dealfl work job.toml --broker w1.toml --predict-socket predict.sock
+      echo '{"features": [[5.1, 3.5]]}' | nc -NU predict.sock   one line of JSON as the answer
+
+    The section [source] of the job describes the data. Files may grow and be rotated (data.csv.1);
+    they must not be edited. A last line without a line end waits until it is complete.
+    Ctrl-C or SIGTERM stops the worker after its current call. The same command continues.
+    """,  # noqa: E501 - as wide as the help
+)

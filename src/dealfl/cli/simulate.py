@@ -23,67 +23,12 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dealfl.cli.printing import add_json, add_processes, examples_in, say
+from dealfl.cli.printing import JSON, command, option, processes, say, values
 from dealfl.cli.reproduce import run_entry_point
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
     from dealfl.simulate import Setting
-
-_EPILOG = examples_in(__doc__)
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register the command `simulate`."""
-    parser = subparsers.add_parser(
-        "simulate",
-        help="simulate a fleet of devices with a virtual clock",
-        description=(
-            "Simulate the fleet of a TOML file. Server, workers and learners are real; devices, "
-            "network and time are modelled. Exit code 1 means that the server's digest differs "
-            "from that of central training. `dealfl simulate selection` compares policies that "
-            "select workers with the best possible policy."
-        ),
-        epilog=_EPILOG,
-    )
-    parser.add_argument(
-        "fleet", metavar="FLEET.toml", help="file of the fleet, or the word: selection"
-    )
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        metavar="N",
-        help="number of seeds (default: 1; for selection, that of its setting)",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="values",
-        help="set a key; can be repeated",
-    )
-    parser.add_argument(
-        "--vary",
-        action="append",
-        default=[],
-        metavar="KEY=A,B,…",
-        help="simulate each of several values of a key; can be repeated",
-    )
-    add_processes(parser, "number of simulations at the same time (default: one for each core)")
-    add_json(parser)
-    parser.add_argument(
-        "setting",
-        nargs="?",
-        metavar="SETTING",
-        help="after `selection`: three (default), six, batteries, nights, or a file",
-    )
-    group = parser.add_argument_group("options of selection")
-    group.add_argument("--page", metavar="FILE.html", help="write an HTML report")
-    group.add_argument(
-        "--wrong-choices", action="store_true", help="measure the cost of wrong selections instead"
-    )
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -148,3 +93,46 @@ def _plain_setting(setting: Setting) -> dict[str, Any]:
         "estimates": {name: estimate.as_dict() for name, estimate in setting.estimates().items()},
         "outcomes": [outcome.as_dict() for outcome in setting.outcomes],
     }
+
+
+def _add_selection(parser: argparse._ActionsContainer) -> None:
+    group = parser.add_argument_group("options of selection")
+    group.add_argument("--page", metavar="FILE.html", help="write an HTML report")
+    group.add_argument(
+        "--wrong-choices", action="store_true", help="measure the cost of wrong selections instead"
+    )
+
+
+COMMAND = command(
+    "simulate a fleet of devices with a virtual clock",
+    option("fleet", metavar="FLEET.toml", help="file of the fleet, or the word: selection"),
+    option(
+        "--seeds",
+        type=int,
+        metavar="N",
+        help="number of seeds (default: 1; for selection, that of its setting)",
+    ),
+    values("set a key; can be repeated"),
+    option(
+        "--vary",
+        action="append",
+        default=[],
+        metavar="KEY=A,B,…",
+        help="simulate each of several values of a key; can be repeated",
+    ),
+    processes("number of simulations at the same time (default: one for each core)"),
+    JSON,
+    option(
+        "setting",
+        nargs="?",
+        metavar="SETTING",
+        help="after `selection`: three (default), six, batteries, nights, or a file",
+    ),
+    _add_selection,
+    run=_run,
+    description="Simulate the fleet of a TOML file. Server, workers and learners are real; "
+    "devices, network and time are modelled. Exit code 1 means that the server's digest differs "
+    "from that of central training. `dealfl simulate selection` compares policies that "
+    "select workers with the best possible policy.",
+    doc=__doc__,
+)

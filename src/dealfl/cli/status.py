@@ -18,12 +18,13 @@ import time
 from typing import TYPE_CHECKING
 
 from dealfl.cli.printing import (
-    add_json,
-    add_run,
-    examples_in,
+    JSON,
+    RUN,
+    command,
     format_moment,
     format_table,
     open_server,
+    option,
     print_result,
 )
 from dealfl.errors import BadInput
@@ -33,30 +34,8 @@ if TYPE_CHECKING:
     from dealfl.runs import RunFolder, RunningServer, RunStart, RunStatus
 
 
-_EPILOG = examples_in(__doc__)
 _CLEAR = "\x1b[H\x1b[2J"
 _OLD_S = 10.0
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `status`."""
-    parser = subparsers.add_parser(
-        "status",
-        help="show the status of a run",
-        description="Show rounds, workers, updates, model and energy of a run, from its ledger.",
-        epilog=_EPILOG,
-    )
-    add_run(parser)
-    parser.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
-    parser.add_argument(
-        "--every",
-        type=float,
-        default=2.0,
-        metavar="SECONDS",
-        help="interval of --watch (default: 2)",
-    )
-    add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -184,30 +163,6 @@ def _model(status: "RunStatus") -> str:
 # -- metrics ------------------------------------------------------------------------------------
 
 
-def add_metrics(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `metrics`.
-
-    examples:
-      dealfl metrics runs/digits --port 9464     serve until Ctrl-C
-      dealfl metrics                             the latest run in runs/, on a free port
-
-    By default only this machine can connect (see --host). Workers are counted, never named.
-    """
-    parser = subparsers.add_parser(
-        "metrics",
-        help="serve the metrics of a run for Prometheus",
-        description="Serve metrics from the ledger of a run for Prometheus, until Ctrl-C.",
-        epilog=examples_in(add_metrics.__doc__),
-    )
-    add_run(parser)
-    parser.add_argument("--port", type=int, default=0, help="port (default: a free port)")
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)"
-    )
-    add_json(parser)
-    parser.set_defaults(run=_serve)
-
-
 def _serve(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, serve_metrics
 
@@ -219,3 +174,37 @@ def _serve(arguments: argparse.Namespace) -> int:
     ended.wait()
     served.close()
     return 0
+
+
+COMMAND = command(
+    "show the status of a run",
+    RUN,
+    option("--watch", action="store_true", help="repeat until Ctrl-C"),
+    option(
+        "--every",
+        type=float,
+        default=2.0,
+        metavar="SECONDS",
+        help="interval of --watch (default: 2)",
+    ),
+    JSON,
+    run=_run,
+    description="Show rounds, workers, updates, model and energy of a run, from its ledger.",
+    doc=__doc__,
+)
+METRICS = command(
+    "serve the metrics of a run for Prometheus",
+    RUN,
+    option("--port", type=int, default=0, help="port (default: a free port)"),
+    option("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)"),
+    JSON,
+    run=_serve,
+    doc="""Serve metrics from the ledger of a run for Prometheus, until Ctrl-C.
+
+    examples:
+      dealfl metrics runs/digits --port 9464     serve until Ctrl-C
+      dealfl metrics                             the latest run in runs/, on a free port
+
+    By default only this machine can connect (see --host). Workers are counted, never named.
+    """,
+)

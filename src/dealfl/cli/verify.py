@@ -16,61 +16,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dealfl.cli.erase import show_version
-from dealfl.cli.printing import add_json, examples_in, format_table, print_result
+from dealfl.cli.printing import JSON, command, format_table, option, print_result
 from dealfl.errors import BadInput, DealError
 
 if TYPE_CHECKING:
     from dealfl.erasure import Erasure
 
 
-_EPILOG = examples_in(__doc__)
 _OF_ONE = ("proof", "prove", "since", "retrain", "person", "page")
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `verify`."""
-    parser = subparsers.add_parser(
-        "verify",
-        help="verify certificates of erasure, offline",
-        description="Verify the signature of certificates and, with --log, their entries in a log.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument(
-        "certificates",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="certificate; several only with --key and --log",
-    )
-    parser.add_argument(
-        "--key",
-        type=Path,
-        metavar="PEM",
-        help="public key of the issuer (default: keys/ beside the certificate)",
-    )
-    parser.add_argument("--log", type=Path, metavar="FOLDER", help="folder of the log")
-    parser.add_argument("--proof", type=Path, help="proof that the certificate is in the log")
-    parser.add_argument("--prove", type=Path, metavar="FILE", help="write such a proof from --log")
-    parser.add_argument(
-        "--since",
-        type=Path,
-        metavar="HEAD",
-        help="earlier head of the log; the proof shows that the log only grew since then",
-    )
-    parser.add_argument(
-        "--retrain",
-        metavar="RUN",
-        help="train again on what the workers of this run hold, and compare the digests",
-    )
-    parser.add_argument(
-        "--person",
-        nargs=2,
-        metavar=("NAME", "SALT"),
-        help="check that the certificate is about this person",
-    )
-    parser.add_argument("--page", type=Path, metavar="HTML", help="write a page for people")
-    add_json(parser)
-    parser.set_defaults(run=_verify)
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -143,3 +96,46 @@ def _require_retrained(erasure: "Erasure", run_folder: str) -> str:
             "certificate"
         )
     return digest
+
+
+COMMAND = command(
+    "verify certificates of erasure, offline",
+    option(
+        "certificates",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="certificate; several only with --key and --log",
+    ),
+    option(
+        "--key",
+        type=Path,
+        metavar="PEM",
+        help="public key of the issuer (default: keys/ beside the certificate)",
+    ),
+    option("--log", type=Path, metavar="FOLDER", help="folder of the log"),
+    option("--proof", type=Path, help="proof that the certificate is in the log"),
+    option("--prove", type=Path, metavar="FILE", help="write such a proof from --log"),
+    option(
+        "--since",
+        type=Path,
+        metavar="HEAD",
+        help="earlier head of the log; the proof shows that the log only grew since then",
+    ),
+    option(
+        "--retrain",
+        metavar="RUN",
+        help="train again on what the workers of this run hold, and compare the digests",
+    ),
+    option(
+        "--person",
+        nargs=2,
+        metavar=("NAME", "SALT"),
+        help="check that the certificate is about this person",
+    ),
+    option("--page", type=Path, metavar="HTML", help="write a page for people"),
+    JSON,
+    run=_verify,
+    description="Verify the signature of certificates and, with --log, their entries in a log.",
+    doc=__doc__,
+)

@@ -16,12 +16,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from dealfl.cli.printing import (
-    add_json,
-    add_run,
-    examples_in,
+    JSON,
+    RUN,
+    command,
     format_moment,
     format_table,
     open_server,
+    option,
     print_result,
     say,
 )
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from dealfl.runs import WorkerStatus
 
 
-_EPILOG = examples_in(__doc__)
 _HEADER = (
     "NAME",
     "STATE",
@@ -46,27 +46,6 @@ _HEADER = (
     "ENERGY",
     "FLAG",
 )
-
-
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command `workers`."""
-    parser = subparsers.add_parser(
-        "workers",
-        help="list, show and remove the workers of a run",
-        description="List the workers of a run, show one of them, or remove one from the model.",
-        epilog=_EPILOG,
-    )
-    actions = parser.add_subparsers(metavar="ACTION", title="actions", required=True)
-    every = actions.add_parser("list", help="list all workers with state, updates and energy")
-    show = actions.add_parser("show", help="show one worker and its rounds")
-    remove = actions.add_parser("remove", help="remove a worker from the model")
-    for action in (show, remove):
-        action.add_argument("name", metavar="NAME", help="name of the worker")
-    remove.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    for action, run in ((every, _list), (show, _show), (remove, _remove)):
-        add_run(action)
-        add_json(action)
-        action.set_defaults(run=run)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -170,3 +149,23 @@ def _require_consent(worker: str, ledger: str) -> None:
     say("Type yes to continue: ", end="", flush=True)
     if sys.stdin.readline().strip() != "yes":
         raise BadInput("not confirmed; nothing was changed")
+
+
+_NAME = option("name", metavar="NAME", help="name of the worker")
+COMMAND = command(
+    "list, show and remove the workers of a run",
+    description="List the workers of a run, show one of them, or remove one from the model.",
+    doc=__doc__,
+    actions={
+        "list": command("list all workers with state, updates and energy", RUN, JSON, run=_list),
+        "show": command("show one worker and its rounds", _NAME, RUN, JSON, run=_show),
+        "remove": command(
+            "remove a worker from the model",
+            _NAME,
+            option("--yes", action="store_true", help="do not ask for confirmation"),
+            RUN,
+            JSON,
+            run=_remove,
+        ),
+    },
+)

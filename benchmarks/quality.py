@@ -135,15 +135,18 @@ def hit_rate(dataset: str, most_owners: int) -> dict[str, Any]:
 
 
 def _one_out(examples: Any) -> tuple[Any, Any]:
-    if examples.times is not None:
-        earlier, hidden = examples.without_latest()
-        return earlier.histories, hidden
+    """Split off one item of each owner: the latest, of several the smallest, else one at random."""
     histories = examples.histories.copy()
-    rng = np.random.default_rng(4)
     lengths = np.diff(histories.indptr)
-    places = histories.indptr[:-1] + (rng.random(len(lengths)) * lengths).astype(int)
-    hidden = histories.indices[places].astype(np.int64)
-    histories.data[places] = 0
+    if examples.times is None:
+        drawn = np.random.default_rng(4).random(len(lengths))
+        chosen = histories.indptr[:-1] + (drawn * lengths).astype(int)
+    else:
+        owner_of = np.repeat(np.arange(len(lengths)), lengths)
+        order = np.lexsort((histories.indices, -examples.times, owner_of))
+        chosen = order[histories.indptr[:-1]]
+    hidden = histories.indices[chosen].astype(np.int64)
+    histories.data[chosen] = 0
     histories.eliminate_zeros()
     return histories, hidden
 

@@ -177,7 +177,7 @@ def check_sleepers(report: Report, seeds: Sequence[int]) -> None:
             run.simulation.run(ERASED_S + rules.max_wait_s + rules.ttl_s)
             reached += sum(row.forgotten > 0 for row in run.server.workers.values())
             workers += run.fleet.workers
-            delays = run.simulation.traffic.state().delays.values()
+            delays = run.simulation.traffic.state.delays.values()
             waited_s.append(max(delay_s for listed in delays for delay_s, _ in listed))
             run.close()
     limit_s = rules.max_wait_s + PLACE_S

@@ -152,15 +152,6 @@ def test_the_rating_from_which_an_item_counts_can_be_chosen(real: Places) -> Non
         load("covtype", places=real, liked_from=3)
 
 
-def test_the_latest_film_of_everybody_is_held_out(load_real: LoadReal) -> None:
-    examples = load_real("movielens")
-    earlier, items = examples.without_latest()
-    assert len(items) == len(examples)
-    assert earlier.histories.nnz == examples.histories.nnz - len(examples)
-    assert all(examples.histories[row, item] == 1 for row, item in enumerate(items[:50]))
-    assert all(earlier.histories[row, item] == 0 for row, item in enumerate(items[:50]))
-
-
 def test_rows_keeps_the_first_examples_and_the_whole_test_part(real: Places) -> None:
     whole = load("movielens", places=real)
     few = load("movielens", places=real, rows=7)
@@ -169,7 +160,6 @@ def test_rows_keeps_the_first_examples_and_the_whole_test_part(real: Places) -> 
     assert few.times is not None
     assert len(few.owners) == 7
     assert len(few.times) == few.histories.nnz
-    few.without_latest()
     assert len(load("housing", places=real, rows=3)) == 3
 
 

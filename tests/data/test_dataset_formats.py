@@ -87,7 +87,8 @@ class TestColumns:
 
     def test_a_row_is_found_again_behind_headers_and_blank_lines(self) -> None:
         columns = Columns(width=1, skip_lines=1)
-        assert columns.find_line(text("head", "", "1", "", "2"), row=1) == 5
+        with pytest.raises(BadInput, match="line 5: it is even"):
+            columns.require(text("head", "", "1", "", "2"), np.array([True, False]), "it is even")
 
 
 class TestTargetColumn:

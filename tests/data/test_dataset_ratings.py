@@ -3,30 +3,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealfl.data import Examples
 from dealfl.data.readers import Content, Events, Interactions, RatingMatrix, Ratings
 from dealfl.errors import BadInput
 
 TSV = Content("u.data", b"7\t1\t5\t100\n9\t3\t4\t50\n7\t3\t1\t300\n7\t2\t4\t200\n")
 
 
-def as_examples(interactions: Interactions, liked_from: float | None = None) -> Examples:
-    made = interactions.histories(liked_from)
-    return Examples("tiny", made.items, owners=made.owners, times=made.times)
-
-
 class TestRatings:
     def test_one_row_an_owner_holds_the_items_liked(self) -> None:
         histories = Ratings(n_items=3)([TSV]).histories(4)
-        assert histories.owners.tolist() == [7, 9]
-        assert histories.items.toarray().tolist() == [[1, 1, 0], [0, 0, 1]]
+        assert np.asarray(histories.owners).tolist() == [7, 9]
+        assert histories.histories.toarray().tolist() == [[1, 1, 0], [0, 0, 1]]
         assert histories.times is not None
         assert histories.times.tolist() == [100, 200, 50]
 
     def test_an_owner_who_likes_nothing_has_no_row(self) -> None:
         histories = Ratings(n_items=3)([TSV]).histories(5)
-        assert histories.owners.tolist() == [7]
-        assert histories.items.toarray().tolist() == [[1, 0, 0]]
+        assert np.asarray(histories.owners).tolist() == [7]
+        assert histories.histories.toarray().tolist() == [[1, 0, 0]]
 
     @pytest.mark.parametrize("item", ["0", "4", "-1"])
     def test_an_item_out_of_range_is_named_by_file_line_and_value(self, item: str) -> None:
@@ -49,8 +43,8 @@ class TestRatingMatrix:
         interactions = RatingMatrix(n_items=3, limit=10)([content])
         assert interactions.records == 3
         histories = interactions.histories(0.01)
-        assert histories.owners.tolist() == [0, 2]
-        assert histories.items.toarray().tolist() == [[0, 0, 1], [1, 1, 1]]
+        assert np.asarray(histories.owners).tolist() == [0, 2]
+        assert histories.histories.toarray().tolist() == [[0, 0, 1], [1, 1, 1]]
         assert histories.times is None
 
     def test_a_wrong_count_of_ratings_is_refused(self) -> None:
@@ -71,8 +65,8 @@ class TestEvents:
         interactions = Events(n_items=2)([Content("e.csv", (self.HEADER + lines).encode())])
         histories = interactions.histories()
         assert interactions.records == 4
-        assert histories.owners.tolist() == [2, 5]
-        assert histories.items.toarray().tolist() == [[1, 0], [1, 1]]
+        assert np.asarray(histories.owners).tolist() == [2, 5]
+        assert histories.histories.toarray().tolist() == [[1, 0], [1, 1]]
         assert histories.times is not None
         assert histories.times.tolist() == [10, 10, 40]  # the latest meeting with item 900
 
@@ -96,23 +90,6 @@ class TestHistories:
         with pytest.raises(BadInput, match="there are no ratings"):
             some.histories(4)
 
-    def test_the_latest_interaction_is_held_out(self) -> None:
-        earlier, items = as_examples(Ratings(n_items=3)([TSV])).without_latest()
-        assert items.tolist() == [2, 2]
-        assert earlier.histories.toarray().tolist() == [[1, 1, 0], [0, 0, 0]]
-        assert earlier.times is not None
-        assert earlier.times.tolist() == [100, 200]
-
-    def test_of_several_latest_the_smallest_item_is_held_out(self) -> None:
-        content = Content("u.data", b"1\t3\t5\t10\n1\t2\t5\t10\n1\t1\t5\t9\n")
-        _, items = as_examples(Ratings(n_items=3)([content])).without_latest()
-        assert items.tolist() == [1]
-
-    def test_without_times_nothing_is_the_latest(self) -> None:
-        some = Interactions(np.array([1]), np.array([0]), n_items=1, records=1)
-        with pytest.raises(BadInput, match="tiny has no times"):
-            as_examples(some).without_latest()
-
     @given(
         st.lists(
             st.tuples(st.integers(0, 5), st.integers(0, 6), st.integers(1, 5), st.integers(0, 9)),
@@ -131,11 +108,11 @@ class TestHistories:
             if value >= liked_from:
                 liked = expected.setdefault(owner, {})
                 liked[item] = max(time, liked.get(item, 0))
-        assert made.owners.tolist() == sorted(expected)
+        assert np.asarray(made.owners).tolist() == sorted(expected)
         assert made.times is not None
-        for row, owner in enumerate(made.owners.tolist()):
-            start, end = made.items.indptr[row], made.items.indptr[row + 1]
-            pairs = zip(made.items.indices[start:end], made.times[start:end], strict=True)
+        for row, owner in enumerate(np.asarray(made.owners).tolist()):
+            start, end = made.histories.indptr[row], made.histories.indptr[row + 1]
+            pairs = zip(made.histories.indices[start:end], made.times[start:end], strict=True)
             assert {int(i): int(t) for i, t in pairs} == expected[owner]
-        assert made.items.has_canonical_format
-        assert (made.items.data == 1).all()
+        assert made.histories.has_canonical_format
+        assert (made.histories.data == 1).all()

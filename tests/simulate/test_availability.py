@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.simulate.schedules import Always, DayNight, Independent, Markov, Poisson, Steady, Trace
+from dealfl.simulate.schedules import Always, DayNight, Markov, Poisson, Steady, Trace
+from dealfl_paper.laboratory.environment import Independent
 from tests.simulate.fleets import fleet
 
 DAY_S = 86_400.0

@@ -75,7 +75,7 @@ def test_nobody_sleeps_longer_than_agreed() -> None:
 def test_no_example_waits_longer_than_agreed() -> None:
     run = sleepers({"job.min_waiting": 1000}, arrival=COMING | {"examples_per_hour": 3})
     run.simulation.run(10 * HOUR_S)
-    delays = run.simulation.traffic.state().delays
+    delays = run.simulation.traffic.state.delays
     run.close()
     assert set(delays) == set(run.workers)
     waited_s = [delay_s for listed in delays.values() for delay_s, _ in listed]

@@ -63,9 +63,8 @@ def as_table(records: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - pan
 def record_of(setting: Setting) -> dict[str, Any]:
     """Return a combination of values with the means of its measures."""
     first = setting.outcomes[0]
-    plain = int | float | str | bool
     record: dict[str, Any] = {
-        **{k: v if isinstance(v, plain) else str(v) for k, v in setting.values.items()},
+        **setting.plain_values,
         "seeds": len(setting.outcomes),
         "exact": all(one.exact for one in setting.outcomes),
         "metric": first.metric,

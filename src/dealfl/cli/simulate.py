@@ -87,9 +87,8 @@ def _value(word: str) -> object:
 
 
 def _plain_setting(setting: Setting) -> dict[str, Any]:
-    shown = int | float | str | bool
     return {
-        "values": {k: v if isinstance(v, shown) else str(v) for k, v in setting.values.items()},
+        "values": setting.plain_values,
         "estimates": {name: estimate.as_dict() for name, estimate in setting.estimates().items()},
         "outcomes": [outcome.as_dict() for outcome in setting.outcomes],
     }

@@ -4,20 +4,16 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from dealfl.data.catalog import find_dataset
 from dealfl.data.dataset import DataFile, Dataset
 from dealfl.data.examples import Examples
-from dealfl.data.readers import Content, Histories, Interactions, Table
+from dealfl.data.readers import Content, Interactions, Table
 from dealfl.errors import BadBytes, BadInput, DatasetMissing
 from dealfl.storage import replace_file
-
-if TYPE_CHECKING:
-    pass
 
 _TIMEOUT_S = 60
 
@@ -115,9 +111,7 @@ def verify(file: DataFile, packed: Content, remedy: str) -> Content:
 
 
 def _fits(file: DataFile, content: Content) -> bool:
-    if file.content_sha256 and file.content_sha256 == _sha256(content.data):
-        return True
-    if file.content_md5 and file.content_md5 == _md5(content.data):
+    if file.content_sha256 == _sha256(content.data) or file.content_md5 == _md5(content.data):
         return True
     return file.canonical is not None and file.canonical_sha256 == _sha256(file.canonical(content))
 
@@ -244,7 +238,11 @@ def load_entry(
     if isinstance(parsed, Table):
         return _from_table(dataset.name, parsed, rows)
     threshold = dataset.liked_from if liked_from is None else liked_from
-    return _from_histories(dataset.name, parsed.histories(threshold), rows)
+    examples = parsed.histories(threshold, dataset.name)
+    items, owners, times = examples.histories[:rows], examples.owners, examples.times
+    assert owners is not None, "a history has an owner"
+    kept = None if times is None else times[: items.nnz]
+    return replace(examples, features=items, owners=owners[:rows], times=kept)
 
 
 def _parse(dataset: Dataset, contents: Sequence[Content]) -> Table | Interactions:
@@ -263,12 +261,6 @@ def _parse(dataset: Dataset, contents: Sequence[Content]) -> Table | Interaction
 def _from_table(name: str, table: Table, rows: int | None) -> Examples:
     test = _from_table(name, table.test, None) if table.test else None
     return Examples(name, table.features[:rows], table.targets[:rows], test=test)
-
-
-def _from_histories(name: str, histories: Histories, rows: int | None) -> Examples:
-    items, times = histories.items[:rows], histories.times
-    kept = None if times is None else times[: items.nnz]
-    return Examples(name, items, owners=histories.owners[:rows], times=kept)
 
 
 # -- checking -----------------------------------------------------------------------------------

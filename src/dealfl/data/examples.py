@@ -1,10 +1,11 @@
 """Examples of a dataset, and their split among workers: each belongs to one worker."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dealfl.errors import BadInput
 
@@ -12,9 +13,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from dealfl.data.readers import Matrix
-from numbers import Integral
-
-from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,30 +45,10 @@ class Examples:
         Of several at the same time, the smallest item is first; a time that is not known is 0.
         """
         histories = self.histories
-        places = range(histories.indptr[row], histories.indptr[row + 1])
-        times = [0 if self.times is None else int(self.times[place]) for place in places]
-        items = [int(histories.indices[place]) for place in places]
+        span = slice(histories.indptr[row], histories.indptr[row + 1])
+        items = histories.indices[span].tolist()
+        times = [0] * len(items) if self.times is None else self.times[span].tolist()
         return sorted(zip(times, items, strict=True))
-
-    def without_latest(self) -> "tuple[Examples, NDArray[np.int64]]":
-        """Split off the latest interaction of each owner.
-
-        If several have the same time, the one with the smallest item number counts as the latest.
-        The history of an owner with one item becomes an empty row.
-        """
-        histories, times = self.histories, self.times
-        if times is None:
-            raise BadInput(f"{self.name} has no times, so no interaction is the latest")
-        owner_of = np.repeat(np.arange(len(self)), np.diff(histories.indptr))
-        order = np.lexsort((histories.indices, -times, owner_of))
-        first = order[histories.indptr[:-1]]
-        kept = np.ones(histories.nnz, bool)
-        kept[first] = False
-        starts = histories.indptr - np.arange(len(histories.indptr))
-        rest = (histories.data[kept], histories.indices[kept], starts)
-        earlier = type(histories)(rest, shape=histories.shape)
-        items = histories.indices[first].astype(np.int64)
-        return replace(self, features=earlier, times=times[kept]), items
 
 
 Parts = list[NDArray[np.int64]]

@@ -6,6 +6,7 @@ import fractions
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -198,7 +199,7 @@ def read_subject(document: Document, job: Job, data: Data | None = None) -> Subj
             f"job.dataset is {job.dataset!r}, but there is a [source], too: remove one of them",
         )
     if "source" in document.tables:
-        return _own_subject(document) if data is None else _memory_subject(document, data)
+        return _own_subject(document, data)
     if not job.dataset:
         raise document.error(
             "job",
@@ -209,21 +210,17 @@ def read_subject(document: Document, job: Job, data: Data | None = None) -> Subj
     return Subject(name, CATALOG[name], lambda: Reading(load(name), Quarantine(name)))
 
 
-def _memory_subject(document: Document, data: Data) -> Subject:
+def _own_subject(document: Document, data: Data | None) -> Subject:
     source = read_source(document)
-    source.check(document, data)
-    key = f"{data.key} {document.tables['source']}"
-    return Subject(key, source.describe(data), partial(source.read, data), source)
-
-
-def _own_subject(document: Document) -> Subject:
-    source = read_source(document)
-    path = document.folder / source.file
-    source.check(document, path)
-    state = path.stat()
-    table = document.tables["source"]
-    key = f"{path.resolve()} {state.st_mtime_ns} {state.st_size} {table}"
-    return Subject(key, source.describe(path), partial(source.read, path), source)
+    read_from = document.folder / source.file if data is None else data
+    source.check(document, read_from)
+    if isinstance(read_from, Path):
+        state = read_from.stat()
+        key = f"{read_from.resolve()} {state.st_mtime_ns} {state.st_size}"
+    else:
+        key = read_from.key
+    key += f" {document.tables['source']}"
+    return Subject(key, source.describe(read_from), partial(source.read, read_from), source)
 
 
 class MachineKeys(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from dealfl.simulate.fleet_run import FleetRun, RunState, finish, run_fleet, spl
 from dealfl.simulate.key_reference import describe_keys
 from dealfl.simulate.outcome import FleetEnergy, Outcome, Participant, Progress, Round, Savings
 from dealfl.simulate.processes import Processes, require_processes
-from dealfl.simulate.schedules import Availability, Independent, Markov
+from dealfl.simulate.schedules import Availability, Markov
 from dealfl.simulate.simulation import Network, Returns, Simulation
 from dealfl.simulate.split import Split, split_examples
 from dealfl.simulate.sweeps import Estimate, Setting, SweepProgress, sweep
@@ -19,7 +19,6 @@ __all__ = [
     "FleetEnergy",
     "FleetRun",
     "FleetSpec",
-    "Independent",
     "Markov",
     "Network",
     "Outcome",

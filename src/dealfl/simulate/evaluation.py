@@ -45,19 +45,19 @@ def make_questions(examples: Examples, rows: Iterable[int], seed: int) -> list[l
     return [question(row) for row in rows]
 
 
-def _commonest(known: NDArray[Any], wanted: NDArray[Any]) -> Trivial:
-    found, counts = np.unique(known, return_counts=True)
-    return Trivial("commonest class", float(np.mean(wanted == found[counts.argmax()])))
+def _commonest(learned: NDArray[Any], wanted: NDArray[Any]) -> Trivial:
+    classes, counts = np.unique(learned, return_counts=True)
+    return Trivial("commonest class", float(np.mean(wanted == classes[counts.argmax()])))
 
 
-def _mean(known: NDArray[Any], wanted: NDArray[Any]) -> Trivial:
+def _mean(learned: NDArray[Any], wanted: NDArray[Any]) -> Trivial:
     spread = float(np.sum((wanted - np.mean(wanted)) ** 2))
-    missed = float(np.sum((wanted - np.mean(known)) ** 2))
+    missed = float(np.sum((wanted - np.mean(learned)) ** 2))
     return Trivial("mean", 1.0 - missed / spread if spread else 0.0)
 
 
-def _most_popular(known: Any, wanted: list[list[int]]) -> Trivial:  # noqa: ANN401
-    popular = Counter(known.indices.tolist()).most_common()
+def _most_popular(learned: Any, wanted: list[list[int]]) -> Trivial:  # noqa: ANN401
+    popular = Counter(learned.indices.tolist()).most_common()
 
     def hits(history: list[int]) -> bool:
         seen = set(history[:-1])

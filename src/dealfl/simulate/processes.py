@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from dealfl.errors import BadInput, DealError
@@ -72,12 +71,7 @@ class Processes:
     def __enter__(self) -> Processes:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         try:
             if isinstance(error, DealError):
                 self.stop()
@@ -162,8 +156,9 @@ def _perform(task: Task, connection: Connection) -> None:
 
 def _available_bytes() -> float:
     """Return the memory that new processes can use."""
-    found = dict(line.split(":") for line in Path("/proc/meminfo").read_text("ascii").splitlines())
-    return 1024.0 * float(found["MemAvailable"].removesuffix("kB"))
+    lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+    sizes = dict(line.split(":") for line in lines)
+    return 1024.0 * float(sizes["MemAvailable"].removesuffix("kB"))
 
 
 def _own_bytes() -> float:

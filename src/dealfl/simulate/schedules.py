@@ -144,31 +144,6 @@ class Always(Availability, frozen=True, tag="always"):
         yield (0.0, math.inf)
 
 
-class Independent(Availability, frozen=True):
-    """In each time slot a worker is awake with the same probability, independently."""
-
-    probability: float
-    slot_s: float = 600.0
-
-    def awake(self, worker: int, draw: random.Random) -> Iterator[Interval]:  # noqa: ARG002
-        """Yield consecutive slots as one interval."""
-        slot = 0
-        while True:
-            slot += _geometric(draw, 1.0 - self.probability)
-            length = 1 + _geometric(draw, self.probability)
-            yield (slot * self.slot_s, (slot + length) * self.slot_s)
-            slot += length + 1  # the slot that ended the run
-
-
-def _geometric(draw: random.Random, probability: float) -> int:
-    """Return how often in a row an event of a probability occurs."""
-    if probability <= 0.0:
-        return 0
-    if probability >= 1.0:
-        return 1 << 60
-    return int(math.log(1.0 - draw.random()) / math.log(probability))
-
-
 class Markov(Availability, frozen=True, tag="markov"):
     """Times awake and asleep are exponential; the start is in the stationary state."""
 
@@ -236,12 +211,12 @@ class Trace(Availability, frozen=True, tag="trace"):
         path = folder / self.file
         try:
             with path.open(encoding="utf-8", newline="") as lines:
-                found = _traced(csv.DictReader(lines), path)
+                traced = _traced(csv.DictReader(lines), path)
         except OSError as error:
             raise BadInput(f"trace {path} cannot be read: {error.strerror}") from error
-        if len(found) < workers:
-            raise BadInput(f"trace {path} has {len(found)} workers; the fleet needs {workers}")
-        return Trace(self.file, tuple(_checked(name, found[name], path) for name in found))
+        if len(traced) < workers:
+            raise BadInput(f"trace {path} has {len(traced)} workers; the fleet needs {workers}")
+        return Trace(self.file, tuple(_checked(name, traced[name], path) for name in traced))
 
 
 def _traced(rows: csv.DictReader[str], path: Path) -> dict[str, list[Interval]]:
@@ -249,7 +224,7 @@ def _traced(rows: csv.DictReader[str], path: Path) -> dict[str, list[Interval]]:
         raise BadInput(
             f"trace {path}: the header is {rows.fieldnames}; it must be worker,from_s,to_s"
         )
-    found: dict[str, list[Interval]] = {}
+    intervals: dict[str, list[Interval]] = {}
     for row in rows:
         interval = _interval(row)
         if interval is None:
@@ -257,8 +232,8 @@ def _traced(rows: csv.DictReader[str], path: Path) -> dict[str, list[Interval]]:
                 f"trace {path}, line {rows.line_num}: from_s={row['from_s']!r} and "
                 f"to_s={row['to_s']!r}; give seconds ≥ 0 with from_s < to_s"
             )
-        found.setdefault(row["worker"], []).append(interval)
-    return found
+        intervals.setdefault(row["worker"], []).append(interval)
+    return intervals
 
 
 def _interval(row: Mapping[str, str]) -> Interval | None:

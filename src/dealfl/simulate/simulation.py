@@ -5,6 +5,7 @@ Events are plain records, so that a simulation can be saved and resumed.
 
 from __future__ import annotations
 
+import copy
 import heapq
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -397,7 +398,7 @@ class FleetSimulation(Simulation):
             reasons={name: sorted(reasons) for name, reasons in self._reasons.items()},
             intervals=dict(self._taken),
             healed=self.healed,
-            traffic=self.traffic.state(),
+            traffic=self.traffic.state,
         )
 
     def restore_fleet(self, state: FleetState) -> None:
@@ -405,7 +406,7 @@ class FleetSimulation(Simulation):
         self.restore(state.simulation)
         self._reasons = {name: set(reasons) for name, reasons in state.reasons.items()}
         self.healed = state.healed
-        self.traffic.restore(state.traffic)
+        self.traffic.state = copy.deepcopy(state.traffic)
         for name, taken in state.intervals.items():
             for _ in islice(self._intervals[name], taken - self._taken[name]):
                 self._taken[name] += 1

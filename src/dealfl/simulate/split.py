@@ -38,7 +38,7 @@ class Partition(Struct, frozen=True, kw_only=True, tag_field="partition"):
     wants_labels: ClassVar[bool] = False
 
     def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:
-        """Return the chosen examples of each worker."""
+        """Return the indices of each worker among the chosen examples."""
         raise NotImplementedError
 
 
@@ -47,7 +47,7 @@ class Uniform(Partition, frozen=True, kw_only=True, tag="uniform"):
 
     def parts(self, examples: Examples, chosen: Indices, workers: int, seed: int) -> list[Indices]:  # noqa: ARG002
         """Return parts of equal size."""
-        return [chosen[part] for part in split_uniformly(len(chosen), workers, seed)]
+        return split_uniformly(len(chosen), workers, seed)
 
 
 class ByOwner(Partition, frozen=True, kw_only=True, tag="by_owner"):
@@ -60,7 +60,7 @@ class ByOwner(Partition, frozen=True, kw_only=True, tag="by_owner"):
                 f'data.partition is "by_owner", but {examples.name} has no owners; '
                 'use "uniform" or "label_skewed"'
             )
-        return [chosen[part] for part in split_by_owner(examples.owners[chosen], workers, seed)]
+        return split_by_owner(examples.owners[chosen], workers, seed)
 
 
 class LabelSkewed(Partition, frozen=True, kw_only=True, tag="label_skewed"):
@@ -75,8 +75,7 @@ class LabelSkewed(Partition, frozen=True, kw_only=True, tag="label_skewed"):
         """Return uneven parts."""
         assert examples.targets is not None, "only datasets with labels are let through"
         labels = examples.targets[chosen]
-        dealt = split_by_label(labels, workers, self.concentration, seed)
-        return [chosen[part] for part in dealt]
+        return split_by_label(labels, workers, self.concentration, seed)
 
 
 PARTITIONS: tuple[type[Partition], ...] = (Uniform, ByOwner, LabelSkewed)
@@ -148,14 +147,14 @@ def split_examples(
     test, rest = order[:cut], order[cut:]
     parts = data.parts(examples, rest, workers, seed)
     learner = plan.make()
-    streams = [records_of(learner, reading, X, draw.permutation(part)) for part in parts]
+    streams = [records_of(learner, reading, X, draw.permutation(rest[part])) for part in parts]
     held_out = _test_set(examples, X, test, seed)
     notes = reading.notes
     if task is Task.RECOMMENDATION and (short := len(test) - len(held_out[0])):
         why = "histories of the test share have one item only: they are neither learned nor tested"
         notes = (*notes, f"{short:,} of {len(test):,} {why}")
     tested = len(held_out[0]) if task is Task.RECOMMENDATION else len(test)
-    known = X[rest] if examples.targets is None else examples.targets[rest]
+    learned = X[rest] if examples.targets is None else examples.targets[rest]
     return Split(
         plan.make,
         streams,
@@ -163,19 +162,20 @@ def split_examples(
         held_out,
         tested,
         reading.quarantine,
-        TRIVIAL[task](known, *held_out[-1:]),
+        TRIVIAL[task](learned, *held_out[-1:]),
         partial(_blocks, X, examples.targets, rest),
         notes,
     )
 
 
-def _blocks(X: Any, targets: Any, places: Indices) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401
-    for first in range(0, len(places), _BLOCK_ROWS):
-        part = places[first : first + _BLOCK_ROWS]
+def _blocks(X: Any, targets: Any, rows: Indices) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401
+    for first in range(0, len(rows), _BLOCK_ROWS):
+        part = rows[first : first + _BLOCK_ROWS]
         yield (X[part],) if targets is None else (X[part], targets[part])
 
 
 def _test_set(examples: Examples, X: Any, test: Indices, seed: int) -> tuple[Any, ...]:  # noqa: ANN401
     if examples.targets is not None:
         return X[test], examples.targets[test]
-    return ([one for one in make_questions(examples, test.tolist(), seed) if len(one) > 1],)
+    questions = make_questions(examples, test.tolist(), seed)
+    return ([history for history in questions if len(history) > 1],)

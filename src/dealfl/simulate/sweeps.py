@@ -69,6 +69,12 @@ class Setting:
     values: Mapping[str, object]
     outcomes: tuple[Outcome, ...]
 
+    @property
+    def plain_values(self) -> dict[str, int | float | str]:
+        """The values, those of other types as texts."""
+        plain = int | float | str
+        return {k: v if isinstance(v, plain) else str(v) for k, v in self.values.items()}
+
     def estimates(self) -> dict[str, Estimate]:
         """Return an estimate of every measure that all seeds have, by name."""
         measured = [outcome.measures() for outcome in self.outcomes]

@@ -68,15 +68,15 @@ class RadioKeys(Struct, frozen=True, kw_only=True):
     ] = 1.0
 
 
-class TrafficState(Struct, frozen=True, kw_only=True):
-    """What was said by each worker, and the version that it holds."""
+class TrafficState(Struct):
+    """What each worker has said, the version that it holds, and how long its examples wait."""
 
-    said: dict[str, str]
-    sequences: dict[str, tuple[int, int]]
-    versions: dict[str, int]
-    held: dict[int, bytes]
-    waiting: dict[str, list[tuple[float, int]]]
-    delays: dict[str, list[tuple[float, int]]]
+    said: dict[str, str] = {}
+    sequences: dict[str, tuple[int, int]] = {}  # incarnation and number of an update
+    versions: dict[str, int] = {}
+    held: dict[int, bytes] = {}  # the versions that some phone holds
+    waiting: dict[str, list[tuple[float, int]]] = {}  # time of arrival, and number
+    delays: dict[str, list[tuple[float, int]]] = {}
 
 
 class Traffic:
@@ -87,21 +87,16 @@ class Traffic:
 
     def __init__(self, radios: Mapping[str, Radio]) -> None:
         self._radios = radios
-        self._said: dict[str, str] = {}
-        self._sequences: dict[str, tuple[int, int]] = {}  # incarnation and number of an update
-        self._versions: dict[str, int] = {}
-        self._held: dict[int, bytes] = {}  # the versions that some phone holds
-        self._waiting: dict[str, list[tuple[float, int]]] = {}  # time of arrival, and number
-        self._delays: dict[str, list[tuple[float, int]]] = {}
+        self.state = TrafficState()
 
     def arrive(self, name: str, count: int, now_s: float) -> None:
         """Note that examples have reached a worker."""
-        self._waiting.setdefault(name, []).append((now_s, count))
+        self.state.waiting.setdefault(name, []).append((now_s, count))
 
     @property
     def median_delay_s(self) -> float | None:
         """Median time from the arrival of an example until its update leaves, in seconds."""
-        delays = sorted(one for listed in self._delays.values() for one in listed)
+        delays = sorted(delay for delays in self.state.delays.values() for delay in delays)
         half = sum(count for _, count in delays) / 2.0
         reached = accumulate(count for _, count in delays)
         pairs = zip(delays, reached, strict=True)
@@ -126,7 +121,7 @@ class Traffic:
 
     def disconnect(self, name: str, now_s: float) -> None:
         """Note that a worker has closed or lost its connection."""
-        self._said.pop(name, None)
+        self.state.said.pop(name, None)
         if name in self._radios:
             self._radios[name].disconnect(now_s)
 
@@ -135,60 +130,48 @@ class Traffic:
         if isinstance(message, Announce):
             waiting = message.waiting.bit_length() if message.sleeps else message.waiting
             said = f"{waiting} {message.incarnation} {message.epoch} {message.erased[:1]}"
-            known, self._said[name] = self._said.get(name, ""), said
-            return "" if said == known else "announcement"
+            before = self.state.said.get(name, "")
+            self.state.said[name] = said
+            return "" if said == before else "announcement"
         if isinstance(message, Update):
             key = (message.incarnation, message.sequence)
-            known_key, self._sequences[name] = self._sequences.get(name, (0, 0)), key
-            if key <= known_key:
+            last = self.state.sequences.get(name, (0, 0))
+            self.state.sequences[name] = key
+            if key <= last:
                 return "retry"
             if message.round is None:
                 return "erasure"
-            waited = self._waiting.pop(name, [])
-            self._delays.setdefault(name, []).extend((now_s - at_s, n) for at_s, n in waited)
+            waited = self.state.waiting.pop(name, [])
+            self.state.delays.setdefault(name, []).extend((now_s - at_s, n) for at_s, n in waited)
             return "training"
         return _CAUSES.get(type(message), "erasure")
 
     # -- the model ------------------------------------------------------------------------------
 
     def _is_new(self, name: str, message: Published) -> bool:
-        return self._versions.get(name, 0) < message.version and bool(self._note(name, message))
+        if self.state.versions.get(name, 0) >= message.version:
+            return False
+        self._note(name, message)
+        return True
 
-    def _note(self, name: str, message: Published) -> int:
+    def _note(self, name: str, message: Published) -> None:
         """Note the version that a worker holds now; drop versions that nobody holds."""
-        self._versions[name] = message.version
-        self._held[message.version] = message.statistics
-        wanted = set(self._versions.values())
-        self._held = {number: one for number, one in self._held.items() if number in wanted}
-        return message.version
+        state = self.state
+        state.versions[name] = message.version
+        state.held[message.version] = message.statistics
+        wanted = set(state.versions.values())
+        state.held = {number: body for number, body in state.held.items() if number in wanted}
 
     def fetch(self, name: str, held: int, whole: Published, now_s: float) -> Published | None:
         """Price a new version that a worker uses, and return it, as a difference if shorter."""
         if held >= whole.version:
             return None
-        known = self._held.get(held)
-        message = whole if known is None else shorten(whole, held, known)
+        content = self.state.held.get(held)
+        message = whole if content is None else shorten(whole, held, content)
         self._note(name, whole)
         if name in self._radios:
             self._radios[name].transfer(now_s, "model", received=_size(message))
         return message
-
-    def state(self) -> TrafficState:
-        """Return the state."""
-        return TrafficState(
-            said=self._said,
-            sequences=self._sequences,
-            versions=self._versions,
-            held=self._held,
-            waiting=self._waiting,
-            delays=self._delays,
-        )
-
-    def restore(self, state: TrafficState) -> None:
-        """Resume from a state."""
-        self._said, self._sequences = dict(state.said), dict(state.sequences)
-        self._versions, self._held = dict(state.versions), dict(state.held)
-        self._waiting, self._delays = dict(state.waiting), dict(state.delays)
 
 
 def _size(message: Message) -> int:
@@ -215,10 +198,10 @@ class Askers:
     """
 
     def __init__(self, owners: Iterable[str], exponent: float, seed: str) -> None:
-        def draw_place(owner: str) -> bytes:
+        def draw_rank(owner: str) -> bytes:
             return hashlib.blake2b(f"{seed}/{owner}".encode(), digest_size=8).digest()
 
-        self._by_popularity = sorted(set(owners), key=draw_place)
+        self._by_popularity = sorted(set(owners), key=draw_rank)
         self._exponent = exponent
         self._seed = seed
 

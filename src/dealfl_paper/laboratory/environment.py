@@ -15,7 +15,7 @@ from scipy import optimize, sparse
 from dealfl.errors import BadInput
 from dealfl.exact import round_keys, uniforms
 from dealfl.server.selection import find_excess
-from dealfl.simulate import Availability, Independent, Markov
+from dealfl.simulate import Availability, Markov
 from dealfl_paper.laboratory.setting import Batteries, Laboratory
 
 Floats = NDArray[np.float64]
@@ -102,6 +102,31 @@ class Environment:
     def _uniforms(self, round_number: int, purpose: int) -> Floats:
         keys = round_keys(self._setting.plan.seed, round_number, purpose)
         return uniforms(keys, self._places).reshape(self._shape)
+
+
+class Independent(Availability, frozen=True):
+    """In each time slot a worker is awake with the same probability, independently."""
+
+    probability: float
+    slot_s: float = 600.0
+
+    def awake(self, worker: int, draw: random.Random) -> Iterator[tuple[float, float]]:  # noqa: ARG002
+        """Yield consecutive slots as one interval."""
+        slot = 0
+        while True:
+            slot += _geometric(draw, 1.0 - self.probability)
+            length = 1 + _geometric(draw, self.probability)
+            yield (slot * self.slot_s, (slot + length) * self.slot_s)
+            slot += length + 1  # the slot that ended the run
+
+
+def _geometric(draw: random.Random, probability: float) -> int:
+    """Return how often in a row an event of a probability occurs."""
+    if probability <= 0.0:
+        return 0
+    if probability >= 1.0:
+        return 1 << 60
+    return int(math.log(1.0 - draw.random()) / math.log(probability))
 
 
 def _model(setting: Laboratory, chance: float) -> Availability:

@@ -6,7 +6,6 @@ from dealfl.data.readers.catalogued import (
     Cifar,
     Columns,
     Events,
-    Histories,
     Interactions,
     Libsvm,
     RatingMatrix,
@@ -18,7 +17,6 @@ from dealfl.data.readers.content import (
     PACKINGS,
     Content,
     open_bytes,
-    open_text,
     read_lines,
     unpacked_name,
 )
@@ -33,7 +31,6 @@ from dealfl.data.readers.delimited import (
 from dealfl.data.readers.libsvm import (
     SparseRows,
     looks_like_libsvm,
-    read_finite,
     read_libsvm,
     read_pairs,
 )
@@ -50,7 +47,6 @@ __all__ = [
     "DelimitedText",
     "Encoding",
     "Events",
-    "Histories",
     "Interactions",
     "Layout",
     "Libsvm",
@@ -61,8 +57,6 @@ __all__ = [
     "TargetColumn",
     "looks_like_libsvm",
     "open_bytes",
-    "open_text",
-    "read_finite",
     "read_libsvm",
     "read_lines",
     "read_number",

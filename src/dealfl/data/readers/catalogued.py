@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dealfl.data.readers.content import Content
+from dealfl.data.examples import Examples
+from dealfl.data.readers.content import Content, read_lines
 from dealfl.data.readers.delimited import Block, DelimitedText, Layout
 from dealfl.data.readers.libsvm import SparseRows, read_finite, read_libsvm, read_pairs
 from dealfl.errors import BadInput
@@ -17,14 +18,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     Matrix = NDArray[Any] | csr_array[Any, tuple[int, int]]
-from typing import TYPE_CHECKING
-
-from numpy.typing import NDArray
-
-from dealfl.data.readers.content import read_lines
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,10 +74,12 @@ class Columns:
             raise BadInput(f"{content.name} has no rows; expected {self.width} columns")
         return np.concatenate(parts)
 
-    def find_line(self, content: Content, row: int) -> int:
-        """Return the line number of a row."""
-        lines = chain.from_iterable(block.lines for block in self._read_blocks(content))
-        return next(islice(lines, row, None))
+    def require(self, content: Content, fine: NDArray[np.bool_], problem: str) -> None:
+        """Refuse the first row that is not fine, with its line."""
+        if not fine.all():
+            lines = chain.from_iterable(block.lines for block in self._read_blocks(content))
+            line = next(islice(lines, int(fine.argmin()), None))
+            raise BadInput(f"{content.name}, line {line}: {problem}")
 
     @property
     def _kept(self) -> Sequence[int]:
@@ -220,15 +215,6 @@ class Cifar:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Histories:
-    """The items of each owner."""
-
-    items: "csr_array[np.int32, tuple[int, int]]"
-    owners: NDArray[np.int64]
-    times: NDArray[np.int64] | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Interactions:
     """Parallel arrays of owner, item, value and time, in the order of the file.
 
@@ -236,7 +222,7 @@ class Interactions:
     --------
     >>> owner, item, stars = np.array([7, 7, 9]), np.array([0, 2, 2]), np.array([5, 1, 4])
     >>> liked = Interactions(owner, item, n_items=3, records=3, values=stars).histories(4)
-    >>> liked.owners.tolist(), liked.items.toarray().tolist()
+    >>> liked.owners.tolist(), liked.histories.toarray().tolist()
     ([7, 9], [[1, 0, 0], [0, 0, 1]])
     """
 
@@ -247,7 +233,7 @@ class Interactions:
     values: NDArray[np.float64] | None = None
     times: NDArray[np.int64] | None = None
 
-    def histories(self, liked_from: float | None = None) -> Histories:
+    def histories(self, liked_from: float | None = None, name: str = "") -> Examples:
         """Return the history of each owner: the items rated `liked_from` or higher.
 
         An owner without such items has no row. If an owner met an item several times, the latest
@@ -267,7 +253,8 @@ class Interactions:
         ones = np.ones(int(starts[-1]), np.int32)
         columns = items[last].astype(np.int32)
         matrix = csr_array((ones, columns, starts), (len(names), self.n_items))
-        return Histories(matrix, names, None if self.times is None else times[last])
+        met = None if self.times is None else times[last]
+        return Examples(name, matrix, owners=names, times=met)
 
     def _kept(self, liked_from: float | None) -> NDArray[np.bool_]:
         if liked_from is None:
@@ -288,12 +275,8 @@ class Ratings:
         (content,) = contents
         columns = Columns(width=4, dtype=np.int64, delimiter="\t")
         owners, items, ratings, times = columns.read(content).T.copy()
-        wrong = np.flatnonzero((items < 1) | (items > self.n_items))
-        if wrong.size:
-            line = columns.find_line(content, int(wrong[0]))
-            raise BadInput(
-                f"{content.name}, line {line}: item {items[wrong[0]]} is not in 1..{self.n_items}"
-            )
+        fine = (items >= 1) & (items <= self.n_items)
+        columns.require(content, fine, f"item {items[fine.argmin()]} is not in 1..{self.n_items}")
         values = ratings.astype(np.float64)
         return Interactions(owners, items - 1, self.n_items, len(items), values, times)
 
@@ -313,18 +296,13 @@ class RatingMatrix:
         table = columns.read(content)
         ratings = table[:, 1:]
         rated = ratings != self.unrated
-        self._check(content, columns, table[:, 0] == rated.sum(axis=1), "the count of ratings")
+        counted = table[:, 0] == rated.sum(axis=1)
+        columns.require(content, counted, "the count of ratings is wrong")
         allowed = (np.abs(ratings) <= self.limit) | ~rated
-        self._check(content, columns, allowed.all(axis=1), f"a rating beyond ±{self.limit}")
+        problem = f"a rating beyond ±{self.limit} is wrong"
+        columns.require(content, allowed.all(axis=1), problem)
         owners, items = np.nonzero(rated)
         return Interactions(owners, items, self.n_items, len(table), ratings[rated])
-
-    @staticmethod
-    def _check(content: Content, columns: Columns, fine: NDArray[np.bool_], what: str) -> None:
-        wrong = np.flatnonzero(~fine)
-        if wrong.size:
-            line = columns.find_line(content, int(wrong[0]))
-            raise BadInput(f"{content.name}, line {line}: {what} is wrong")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from dealfl.data.dataset import Dataset, Task
+from dealfl.data.dataset import Dataset
 from dealfl.data.examples import Examples
 from dealfl.data.readers import Block, DelimitedText, Layout, read_number
 from dealfl.data.sources.columns import Reader, Wrong, is_missing
@@ -342,18 +342,6 @@ class Source(Struct, frozen=True, kw_only=True, tag_field="format"):
     def describe(self, data: Any) -> Dataset:  # noqa: ANN401
         """Return the properties of the data that learners need; only the name of it is used."""
         raise NotImplementedError
-
-    def _dataset(self, data: Any, task: Task, columns: int, **facts: Any) -> Dataset:  # noqa: ANN401
-        return Dataset(
-            name=data.name,
-            task=task,
-            description="the user's own file",
-            rows=0,
-            columns=columns,
-            licence="the user's",
-            address=str(data),
-            **facts,
-        )
 
     def read(self, data: Any, *, part: bool = False) -> Reading:  # noqa: ANN401
         """Read the examples; BadInput if no row can be used.

@@ -85,24 +85,7 @@ def read_moments(block: Block, column: int) -> tuple[Floats, Wrong]:
 # -- features -----------------------------------------------------------------------------------
 
 
-class Column(Struct, frozen=True, kw_only=True):
-    """A column of a user's file: its valid cells, and the features that they give."""
-
-    @property
-    def limits(self) -> tuple[tuple[float, float], ...]:
-        """Lowest and highest value of each feature."""
-        raise NotImplementedError
-
-    def read(self, block: Block, column: int) -> tuple[Floats, Wrong]:
-        """Return a number for each cell; a missing one is filled if the column says how."""
-        raise NotImplementedError
-
-    def features(self, values: Floats) -> Floats:
-        """Return the features of the column."""
-        raise NotImplementedError
-
-
-class Bounded(Column, frozen=True, kw_only=True):
+class Bounded(Struct, frozen=True, kw_only=True):
     """A number, or a date as days since 1970, between fixed limits."""
 
     low: Annotated[float, Meta(description="lowest value; rows below it are quarantined")]
@@ -147,7 +130,7 @@ class Bounded(Column, frozen=True, kw_only=True):
         return values[:, np.newaxis]
 
 
-class WordColumn(Column, frozen=True, kw_only=True):
+class WordColumn(Struct, frozen=True, kw_only=True):
     """A word of a fixed vocabulary: a feature for each word, 1 where it occurs and 0 elsewhere."""
 
     words: Annotated[
@@ -165,7 +148,7 @@ class WordColumn(Column, frozen=True, kw_only=True):
         return ((0.0, 1.0),) * len(self.words)
 
     def read(self, block: Block, column: int) -> tuple[Floats, Wrong]:
-        """Return the place of each word in the vocabulary."""
+        """Return the index of each word in the vocabulary."""
         filled = None if self.missing == "quarantine" else self.missing
         return Vocabulary(self.words, filled).read(block, column)
 
@@ -174,8 +157,12 @@ class WordColumn(Column, frozen=True, kw_only=True):
         return np.eye(len(self.words))[values.astype(np.int64)]
 
 
+Column = Bounded | WordColumn
+"""A column of a user's file: its valid cells, and the features that they give."""
+
+
 class Vocabulary:
-    """Strings or numbers, by their place in a fixed list.
+    """Strings or numbers, by their index in a fixed list.
 
     Examples
     --------
@@ -186,28 +173,28 @@ class Vocabulary:
 
     def __init__(self, words: tuple[Any, ...], filled: str | None = None) -> None:
         self._words, self._filled = words, filled
-        self._places = {word: float(place) for place, word in enumerate(words)}
+        self._index_of = {word: float(index) for index, word in enumerate(words)}
 
     def read(self, block: Block, column: int) -> tuple[Floats, Wrong]:
-        """Return the place of each cell's word, and the reasons of bad rows."""
+        """Return the index of each cell's word, and the reasons of bad rows."""
         cells = block.texts(column)
         texts = isinstance(self._words[0], str)
         key: Callable[[str], Any] = str.strip if texts else block.layout.read_number
-        known = {cell: self._places.get(key(cell), -1.0) for cell in set(cells)}
-        places = np.array([known[cell] for cell in cells], dtype=np.float64)
+        index_of = {cell: self._index_of.get(key(cell), -1.0) for cell in set(cells)}
+        indices = np.array([index_of[cell] for cell in cells], dtype=np.float64)
         wrong: Wrong = {}
-        for row in np.flatnonzero(places < 0).tolist():
+        for row in np.flatnonzero(indices < 0).tolist():
             if is_missing(cells[row]) and self._filled is not None:
-                places[row] = self._places[self._filled]
+                indices[row] = self._index_of[self._filled]
             else:
                 wrong[row] = self._reason(cells[row])
-        return places, wrong
+        return indices, wrong
 
     def _reason(self, cell: str) -> str:
         if is_missing(cell):
             return "it is missing"
-        known = ", ".join(map(str, self._words[:8])) + (", …" if len(self._words) > 8 else "")
-        return f"{cell.strip()[:40]!r} is none of: {known}"
+        words = ", ".join(map(str, self._words[:8])) + (", …" if len(self._words) > 8 else "")
+        return f"{cell.strip()[:40]!r} is none of: {words}"
 
 
 def read_column(document: Document, name: str, table: object) -> Column:

@@ -117,9 +117,7 @@ class CsvSource(Source, frozen=True, kw_only=True, tag="csv"):
     def describe(self, data: TableData) -> Dataset:
         """Return task, limits of the features, classes or bound of the target."""
         limits = [pair for _, column in self.features for pair in column.limits]
-        task = Task.CLASSIFICATION if self.classes else Task.REGRESSION
-        target = {"classes": self.classes, "target_bound": self.target_bound}
-        return self._dataset(data, task, len(limits), domain=Domain.of(*limits), **target)
+        return _describe_rows(self, data, Domain.of(*limits))
 
     @property
     def has_header(self) -> bool:
@@ -202,9 +200,6 @@ class CsvSource(Source, frozen=True, kw_only=True, tag="csv"):
         return readers | {name: column.read for name, column in self.features}
 
 
-_DENSE_CELLS = 50_000_000
-
-
 class LibsvmSource(Source, frozen=True, kw_only=True, tag="libsvm"):
     """LIBSVM text: indices start at 1, and a feature that a row does not list is 0."""
 
@@ -251,9 +246,7 @@ class LibsvmSource(Source, frozen=True, kw_only=True, tag="libsvm"):
 
     def describe(self, data: Path | MemoryRows) -> Dataset:
         """Return task, limits of the features, classes or bound of the target."""
-        task = Task.CLASSIFICATION if self.classes else Task.REGRESSION
-        target = {"classes": self.classes, "target_bound": self.target_bound}
-        return self._dataset(data, task, self.n_features, domain=self.domain, **target)
+        return _describe_rows(self, data, self.domain)
 
     def read(self, data: Path | Content | MemoryRows, *, part: bool = False) -> Reading:
         """Read the examples."""
@@ -343,6 +336,32 @@ class LibsvmSource(Source, frozen=True, kw_only=True, tag="libsvm"):
         if not abs(value) <= self.target_bound:
             raise ValueError(f"the label {word[:40]!r} is outside ±{self.target_bound:g}")
         return value
+
+
+def _describe_rows(
+    source: CsvSource | LibsvmSource, data: TableData | MemoryRows, domain: Domain
+) -> Dataset:
+    task = Task.CLASSIFICATION if source.classes else Task.REGRESSION
+    target = {"classes": source.classes, "target_bound": source.target_bound}
+    return _describe(data, task, domain.n_features, domain=domain, **target)
+
+
+def _describe(
+    data: TableData | MemoryRows,
+    task: Task,
+    columns: int,
+    **facts: Any,  # noqa: ANN401
+) -> Dataset:
+    return Dataset(
+        name=data.name,
+        task=task,
+        description="the user's own file",
+        rows=0,
+        columns=columns,
+        licence="the user's",
+        address=str(data),
+        **facts,
+    )
 
 
 def _densify(matrix: csr_array) -> Any:  # noqa: ANN401 - an array or a csr
@@ -463,8 +482,8 @@ class RatingsSource(Source, frozen=True, kw_only=True, tag="ratings"):
 
     def describe(self, data: TableData) -> Dataset:
         """Return the number of items, and the lowest liked rating."""
-        facts = {"n_items": self.n_items, "liked_from": self.liked_from}
-        return self._dataset(data, Task.RECOMMENDATION, 0, **facts)
+        task = Task.RECOMMENDATION
+        return _describe(data, task, 0, n_items=self.n_items, liked_from=self.liked_from)
 
     def read(self, data: TableData, *, part: bool = False) -> Reading:
         """Read the histories: one example for each owner."""
@@ -482,14 +501,11 @@ class RatingsSource(Source, frozen=True, kw_only=True, tag="ratings"):
             columns.get(self.rating),
             rank(columns[self.time]) if self.time else None,
         )
-        histories = interactions.histories(self.liked_from)
-        if not part and not len(histories.owners):
+        examples = interactions.histories(self.liked_from, data.name)
+        if not part and not len(examples):
             raise BadInput(
                 f"{data}: no rating reaches source.liked_from = {self.liked_from:g}; lower it"
             )
-        examples = Examples(
-            data.name, histories.items, owners=histories.owners, times=histories.times
-        )
         owners = len(np.unique(columns[self.owner]))
         notes = []
         if owners > len(examples):

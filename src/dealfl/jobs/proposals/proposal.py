@@ -6,12 +6,12 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dealfl.data.readers import Layout
-from dealfl.data.sources import Bounded, MemoryRows, MemoryTable, WordColumn
+from dealfl.data.sources import Bounded, Column, MemoryRows, MemoryTable, WordColumn
 from dealfl.errors import BadInput
 from dealfl.jobs.proposals.survey import (
     Found,
@@ -22,9 +22,8 @@ from dealfl.jobs.proposals.survey import (
     survey_libsvm,
 )
 from dealfl.learners import LEARNERS, learners_for
-from dealfl.settings import nearest, toml_key, toml_value
+from dealfl.settings import keys_of, nearest, toml_key, toml_value
 
-Feature = Bounded | WordColumn
 Limits = Mapping[int, tuple[float, float]]
 Tables = dict[str, Any]
 Ask = Callable[[str, Sequence[str], str, bool], str]
@@ -32,16 +31,14 @@ Ask = Callable[[str, Sequence[str], str, bool], str]
 
 # -- roles --------------------------------------------------------------------------------------
 
-_NAMES = {
+_NAMES = {  # words by role
     "target": "target label class y outcome response",
     "owner": "user username owner customer visitor person patient household member subject device",
     "item": "item movie film product song track book isbn article page",
     "rating": "rating score stars",
     "time": "time timestamp date datetime when ts",
 }
-
-
-_ROLES = ("target", "owner", "item", "rating", "time")
+_ROLES = tuple(_NAMES)
 NO_COLUMN = "none"  # no column has the role, unless a column has this name
 
 
@@ -67,10 +64,10 @@ def guess_column(role: str, names: Sequence[str]) -> str:
     >>> guess_column("owner", ["Customer ID", "age"]), guess_column("owner", ["user", "device"])
     ('Customer ID', '')
     """
-    known = _NAMES[role].split()
-    wanted = {*known, *(f"{word}id" for word in known)} - {"yid", "classid"}
-    found = [name for name in names if re.sub(r"[^a-z0-9]", "", name.lower()) in wanted]
-    return found[0] if len(found) == 1 else ""
+    words = _NAMES[role].split()
+    wanted = {*words, *(f"{word}id" for word in words)} - {"yid", "classid"}
+    matches = [name for name in names if re.sub(r"[^a-z0-9]", "", name.lower()) in wanted]
+    return matches[0] if len(matches) == 1 else ""
 
 
 def require_known(roles: Roles, columns: Sequence[Found]) -> None:
@@ -99,7 +96,7 @@ def ask_roles(roles: Roles, columns: list[Found], order: Sequence[str], ask: Ask
             continue
         if getattr(roles, role):
             continue
-        taken = {roles.target, roles.owner, roles.time, roles.item, roles.rating}
+        taken = astuple(roles)
         free = [column for column in columns if column.name not in taken and column.values]
         names = [column.name for column in free]
         if role == "time":
@@ -164,12 +161,12 @@ def widen_limits(low: float, high: float) -> tuple[float, float]:
 
 def propose_features(
     columns: Sequence[Found], roles: Roles, *, keep: bool = False
-) -> tuple[dict[str, Feature], dict[str, str]]:
+) -> tuple[dict[str, Column], dict[str, str]]:
     """Return the columns that are features, and why others are not; BadInput if none is.
 
     With `keep`, columns of equal numbers and columns that number the rows are features, too.
     """
-    features: dict[str, Feature] = {}
+    features: dict[str, Column] = {}
     left_out: dict[str, str] = {}
     for column in columns:
         if column.name in (roles.target, roles.owner, roles.time):
@@ -238,7 +235,7 @@ def _target_bound(target: Found) -> float:
     return _round_up(magnitude)
 
 
-def _feature(column: Found, keep: bool) -> Feature | str:
+def _feature(column: Found, keep: bool) -> Column | str:
     """Return the column as a feature, or the reason why it cannot be one."""
     kept = keep and column.kind == "number"
     if column.kind == "empty":
@@ -257,7 +254,7 @@ def _feature(column: Found, keep: bool) -> Feature | str:
     return Bounded(low=low, high=high, date=column.kind == "date", missing=fill)
 
 
-def _text(column: Found) -> Feature | str:
+def _text(column: Found) -> Column | str:
     if column.mostly(column.other_dates):
         return f"its dates are not in ISO 8601: write {column.stray!r} like 2024-12-31 to use it"
     words = _words(column)
@@ -266,7 +263,7 @@ def _text(column: Found) -> Feature | str:
     return words
 
 
-def _words(column: Found) -> Feature | str:
+def _words(column: Found) -> Column | str:
     if not column.overflown and column.distinct == column.values:
         return "every row has a different text, like a name"
     if column.overflown or column.distinct > _MOST_WORDS:
@@ -389,21 +386,15 @@ class Start:
         }
 
     def _layout_keys(self) -> Tables:
-        layout = self.layout
-        keys: Tables = {}
-        if self.format != "libsvm":
-            keys["delimiter"] = layout.delimiter
-            if not layout.header:
-                keys["header"] = False
-            if layout.decimal_comma:
-                keys["decimal_comma"] = True
-            if layout.skip_lines:
-                keys["skip_lines"] = layout.skip_lines
-        if layout.encoding != "utf-8":
-            keys["encoding"] = layout.encoding
-        if self.format != "libsvm":
-            keys |= {role: name for role in _ROLES if (name := getattr(self.roles, role))}
-        return keys
+        layout, plain = self.layout, Layout()
+        names = ["header", "decimal_comma", "skip_lines", "encoding"]
+        if self.format == "libsvm":
+            names = ["encoding"]
+        keys = {n: getattr(layout, n) for n in names if getattr(layout, n) != getattr(plain, n)}
+        if self.format == "libsvm":
+            return keys
+        roles = {role: name for role in _ROLES if (name := getattr(self.roles, role))}
+        return {"delimiter": layout.delimiter, **keys, **roles}
 
     def text(self, tables: Tables) -> str:
         """Return the job as a file, with comments."""
@@ -425,7 +416,7 @@ class Start:
             if name == "source" and columns is not None:
                 lines += [
                     "[source.columns]  # the features; bounds are rounded up from the data",
-                    *(f"{toml_key(key)} = {toml_value(one)}" for key, one in columns.items()),
+                    *(f"{toml_key(key)} = {toml_value(column)}" for key, column in columns.items()),
                     *(f"# not {toml_key(key)}: {why}" for key, why in self.left_out.items()),
                     "",
                 ]
@@ -486,20 +477,13 @@ def _target_keys(target: Target) -> Tables:
     return {"classes": target.classes} if target.classes else {"target_bound": target.bound}
 
 
-def _column_keys(column: Feature) -> Tables:
-    keys: Tables = {}
-    if isinstance(column, WordColumn):
-        keys["words"] = column.words
-    else:
-        keys |= {"low": column.low, "high": column.high}
-        if column.date:
-            keys["date"] = True
-    if column.missing != "quarantine":
-        keys["missing"] = column.missing
-    return keys
+def _column_keys(column: Column) -> Tables:
+    """Return the keys whose values are not the defaults."""
+    values = ((key, getattr(column, key.name)) for key in keys_of(type(column)).values())
+    return {key.name: value for key, value in values if value != key.default}
 
 
-def _feature_keys(learner: str, features: Mapping[str, Feature]) -> Tables:
+def _feature_keys(learner: str, features: Mapping[str, Column]) -> Tables:
     """Return the section [features] that suits the learner; empty for the raw columns."""
     limits = [pair for column in features.values() for pair in column.limits]
     wide = [index for index, pair in enumerate(limits) if pair != (0.0, 1.0)]
@@ -636,7 +620,7 @@ def _start_table(
     target = propose_target(chosen, wishes.learner)
     features, left_out = propose_features(columns, roles, keep=keep)
     playing = (roles.target, roles.owner, roles.time)
-    image = find_image([one for one in columns if one.name not in playing], features)
+    image = find_image([column for column in columns if column.name not in playing], features)
     if image is not None:
         features = dict(image.features())
         left_out = {name: why for name, why in left_out.items() if name not in features}

@@ -181,7 +181,6 @@ def _has_decimal_comma(rows: list[list[str]], delimiter: str) -> bool:
 
 _MOST_DISTINCT = 100_000
 _SAMPLE = 10_001
-_MOSTLY = 0.9
 _FEW = 10
 _LONGEST = 40  # characters of dates and numbers
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"

@@ -1,15 +1,11 @@
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dealfl.data import split_by_label, split_by_owner, split_uniformly
-from dealfl.errors import BadInput
 
 Parts = list[NDArray[np.int64]]
 OWNERS = st.lists(st.sampled_from(["ann", "bob", "cleo", "dan", "eve", "flo"]), max_size=60)
@@ -104,30 +100,3 @@ def test_a_small_concentration_gives_a_class_to_few_workers_and_a_large_one_to_a
 def test_more_workers_than_examples_leaves_some_without() -> None:
     assert sum(len(part) == 0 for part in split_uniformly(3, 10, 0)) == 7
     assert sum(len(part) == 0 for part in split_by_owner(["a", "a", "b"], 10, 0)) == 8
-
-
-@pytest.mark.parametrize(
-    ("deal", "complaint"),
-    [
-        (lambda: split_uniformly(-1, 2, 0), "count is -1; it must be a whole number ≥ 0"),
-        (lambda: split_uniformly(1.5, 2, 0), "count is 1.5;"),  # type: ignore[arg-type]
-        (lambda: split_uniformly(5, 0, 0), "workers is 0; it must be a whole number ≥ 1"),
-        (lambda: split_uniformly(5, True, 0), "workers is True;"),
-        (lambda: split_uniformly(5, 2, -1), "seed is -1; it must be a whole number ≥ 0"),
-        (lambda: split_by_owner(["a"], -2, 0), "workers is -2;"),
-        (
-            lambda: split_by_owner([["a"]], 2, 0),
-            r"owners has shape \(1, 1\); give one value",
-        ),
-        (lambda: split_by_label([[1]], 2, 1.0, 0), r"labels has shape \(1, 1\)"),
-        (
-            lambda: split_by_label([1], 2, 0.0, 0),
-            "concentration is 0.0; it must be a finite number > 0",
-        ),
-        (lambda: split_by_label([1], 2, float("nan"), 0), "concentration is nan;"),
-        (lambda: split_by_label([1], 2, float("inf"), 0), "concentration is inf;"),
-    ],
-)
-def test_bad_arguments_are_named(deal: Callable[[], Any], complaint: str) -> None:
-    with pytest.raises(BadInput, match=complaint):
-        deal()

@@ -85,11 +85,6 @@ class TestEvents:
 
 
 class TestHistories:
-    def test_a_threshold_without_ratings_is_refused(self) -> None:
-        some = Interactions(np.array([1]), np.array([0]), n_items=1, records=1)
-        with pytest.raises(BadInput, match="there are no ratings"):
-            some.histories(4)
-
     @given(
         st.lists(
             st.tuples(st.integers(0, 5), st.integers(0, 6), st.integers(1, 5), st.integers(0, 9)),

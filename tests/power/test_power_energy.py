@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealfl.errors import OutOfBounds
 from dealfl.power import (
     PHONES,
     BaseLoad,
@@ -98,15 +97,6 @@ def test_operations_become_cycles_by_the_declared_factor() -> None:
     assert EnergyModel(phone("zte")).cycles(1000, 2.5) == 1000 * 2.5 * 4.0
 
 
-def test_a_core_busy_half_of_the_time_keeps_the_device_awake_twice_as_long() -> None:
-    nexus = phone("nexus")
-    model = EnergyModel(nexus)
-    busy, half = (model.compute(1e9, nexus.fastest, utilisation=u) for u in (1.0, 0.5))
-    assert half.cpu_j == pytest.approx(busy.cpu_j)
-    assert half.elapsed_s == pytest.approx(2 * busy.elapsed_s)
-    assert half.awake_j == pytest.approx(2 * busy.awake_j)
-
-
 def test_four_cores_are_four_times_as_fast_and_cheaper_than_one() -> None:
     nexus = phone("nexus")
     model = EnergyModel(nexus)
@@ -195,21 +185,3 @@ def test_compute_costs_charge_per_cycle_times_cycles(
     expected_c = cycles * charge_per_cycle_c(one, point, base)
     assert spent.charge_uah == pytest.approx(expected_c / 3.6e-3)
     assert spent.total_j == pytest.approx(expected_c * one.battery.voltage_v)
-
-
-def test_impossible_values_are_refused_by_name() -> None:
-    honor = phone("honor")
-    model = EnergyModel(honor)
-    with pytest.raises(OutOfBounds, match="cycles is -1"):
-        model.compute(-1, honor.fastest)
-    with pytest.raises(OutOfBounds, match="cycles is nan"):
-        model.compute(math.nan, honor.fastest)
-    for wrong in (0.0, 1.5, math.nan):
-        with pytest.raises(OutOfBounds, match="utilisation is"):
-            model.compute(1, honor.fastest, utilisation=wrong)
-    with pytest.raises(OutOfBounds, match=r"active_s is -0\.1"):
-        model.transfer(-0.1)
-    with pytest.raises(OutOfBounds, match="operations is -3"):
-        model.cycles(-3, 1.0)
-    with pytest.raises(OutOfBounds, match="elapsed_s is -1"):
-        model.wait(-1)

@@ -4,7 +4,6 @@ import math
 import operator
 from dataclasses import dataclass, field, fields
 
-from dealfl.errors import OutOfBounds
 from dealfl.power.profiles import BaseLoad, OperatingPoint, Phone
 
 _COULOMBS_PER_UAH = 3.6e-3
@@ -77,7 +76,6 @@ class EnergyModel:
 
     def cycles(self, operations: float, cycles_per_operation: float) -> float:
         """Return the phone's cycles for work counted in operations."""
-        _require_non_negative(operations=operations, cycles_per_operation=cycles_per_operation)
         return operations * cycles_per_operation * self.phone.cycle_factor
 
     def compute(
@@ -86,22 +84,15 @@ class EnergyModel:
         point: OperatingPoint,
         base: BaseLoad = BaseLoad.AWAKE,
         *,
-        utilisation: float = 1.0,
         busy_cores: int = 1,
         pages_in: int = 0,
         pages_out: int = 0,
     ) -> Energy:
-        """Return the energy of computing, and of the pages swapped meanwhile.
-
-        With a `utilisation` below 1 the work takes longer, and the device stays awake for it.
-        """
-        _require_non_negative(cycles=cycles, pages_in=pages_in, pages_out=pages_out)
-        if not 0.0 < utilisation <= 1.0:
-            raise OutOfBounds(f"utilisation is {utilisation}; it must be > 0 and ≤ 1")
+        """Return the energy of computing, and of the pages swapped meanwhile."""
         storage = self.phone.storage
         busy_s = cycles / (busy_cores * point.frequency_hz)
         storage_s = pages_in * storage.page_read_s + pages_out * storage.page_write_s
-        elapsed_s = busy_s / utilisation + storage_s
+        elapsed_s = busy_s + storage_s
         return self._drawn(
             elapsed_s,
             cpu=self.phone.current_a(point, busy_cores) * busy_s,
@@ -111,7 +102,6 @@ class EnergyModel:
 
     def wait(self, elapsed_s: float, base: BaseLoad = BaseLoad.AWAKE) -> Energy:
         """Return the energy of being awake and idle."""
-        _require_non_negative(elapsed_s=elapsed_s)
         return self._drawn(elapsed_s, **self._base_c(elapsed_s, base))
 
     def transfer(
@@ -121,7 +111,6 @@ class EnergyModel:
 
         A transfer after `next_s` cuts the tail short. The duration excludes the tail.
         """
-        _require_non_negative(active_s=active_s, next_s=next_s)
         wifi = self.phone.wifi
         drawn = self._base_c(active_s, base)
         drawn["wifi_active"] = wifi.active_a * active_s
@@ -140,12 +129,6 @@ class EnergyModel:
         joules = {f"{name}_j": c * self.phone.battery.voltage_v for name, c in charge_c.items()}
         charge_uah = math.fsum(charge_c.values()) / _COULOMBS_PER_UAH
         return Energy(**joules, charge_uah=charge_uah, elapsed_s=elapsed_s)
-
-
-def _require_non_negative(**values: float) -> None:
-    for name, value in values.items():
-        if not value >= 0.0:
-            raise OutOfBounds(f"{name} is {value}; it must be ≥ 0")
 
 
 @dataclass(slots=True)

@@ -53,16 +53,21 @@ class _Fixed:
         return self.frequency_hz
 
 
-class Ondemand:
-    """The highest frequency above a load threshold, a proportional frequency below it.
+class _FromLoad:
+    """A choice that starts from the lowest frequency and is made again after each `wait_s`."""
 
-    As in drivers/cpufreq/cpufreq_ondemand.c of Linux 3.10.
-    """
+    wait_s = _SAMPLING_RATE_S
 
     def __init__(self, frequencies: Frequencies) -> None:
         self._frequencies = frequencies
         self.frequency_hz = frequencies.lowest
-        self.wait_s = _SAMPLING_RATE_S
+
+
+class Ondemand(_FromLoad):
+    """The highest frequency above a load threshold, a proportional frequency below it.
+
+    As in drivers/cpufreq/cpufreq_ondemand.c of Linux 3.10.
+    """
 
     def step(self, load: float, now_s: float) -> int:  # noqa: ARG002
         """Choose the next frequency."""
@@ -74,7 +79,7 @@ class Ondemand:
         return self.frequency_hz
 
 
-class Conservative:
+class Conservative(_FromLoad):
     """Raises the frequency by a fixed step when busy and lowers it by the same step when idle.
 
     The requested frequency changes by the step. The selected frequency is the nearest available
@@ -82,11 +87,9 @@ class Conservative:
     """
 
     def __init__(self, frequencies: Frequencies) -> None:
-        self._frequencies = frequencies
+        super().__init__(frequencies)
         self._step_hz = int(_FREQUENCY_STEP * frequencies.highest)
         self._requested_hz = frequencies.lowest
-        self.frequency_hz = frequencies.lowest
-        self.wait_s = _SAMPLING_RATE_S
 
     def step(self, load: float, now_s: float) -> int:  # noqa: ARG002
         """Choose the next frequency."""
@@ -100,16 +103,15 @@ class Conservative:
         return self.frequency_hz
 
 
-class Schedutil:
+class Schedutil(_FromLoad):
     """Follows the scheduler's utilisation, an average with a half-life of 32 ms."""
 
+    wait_s = _TICK_S
+
     def __init__(self, frequencies: Frequencies) -> None:
-        self._frequencies = frequencies
-        self._utilisation = 0.0
-        self._stepped_s = 0.0
+        super().__init__(frequencies)
+        self._utilisation = self._stepped_s = 0.0
         self._changed_s = float("-inf")
-        self.frequency_hz = frequencies.lowest
-        self.wait_s = _TICK_S
 
     def step(self, load: float, now_s: float) -> int:
         """Choose the next frequency."""
@@ -177,7 +179,7 @@ NEXUS_6 = InteractiveTunables(
 )
 
 
-class Interactive:
+class Interactive(_FromLoad):
     """Jumps to an intermediate frequency when busy, and rises and falls from there with delays.
 
     As in cpufreq_interactive.c of Android's kernels.
@@ -186,11 +188,10 @@ class Interactive:
     def __init__(
         self, frequencies: Frequencies, tunables: InteractiveTunables | None = None
     ) -> None:
-        self._frequencies = frequencies
+        super().__init__(frequencies)
         self._tunables = tunables or InteractiveTunables()
         hispeed_hz = self._tunables.hispeed_hz or frequencies.highest
         self._hispeed_hz = min(hispeed_hz, frequencies.highest)
-        self.frequency_hz = frequencies.lowest
         self.wait_s = self._tunables.timer_rate_s
         self._floor_hz = frequencies.lowest
         self._floor_since_s = self._hispeed_since_s = self._max_since_s = float("-inf")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dealfl.erasure import Erasure, ModelVersion
 from dealfl.escaping import for_html
+from dealfl.report.wording import format_count
 from dealfl.storage import replace_file
 
 _STYLE = """
@@ -23,12 +24,15 @@ code { font-size: .85em } @media (max-width: 30rem) { th, td { display: block; w
 
 def write_certificate_page(erasure: Erasure, certificate: Path, path: Path) -> None:
     """Write a page that explains a verified certificate, atomically."""
-    persons, answered = _count(erasure.persons, "person"), erasure.workers - erasure.outstanding
+    persons, answered = (
+        format_count(erasure.persons, "person"),
+        erasure.workers - erasure.outstanding,
+    )
     rows = {
         "Requested": f"{erasure.requested_at}, by {erasure.requested_by}",
         "Certificate issued": erasure.issued_at,
-        "Removed from the model": f"{_count(erasure.examples, 'example')} of {persons}",
-        "Deleted, as devices state": f"{_count(erasure.claimed, 'example')}; not verified",
+        "Removed from the model": f"{format_count(erasure.examples, 'example')} of {persons}",
+        "Deleted, as devices state": f"{format_count(erasure.claimed, 'example')}; not verified",
         "Devices": f"{answered:,} of {erasure.workers:,} have answered",
         "Model before": _describe(erasure.before),
         "Model after": _describe(erasure.after),
@@ -63,10 +67,6 @@ def _verdict(erasure: Erasure, persons: str) -> str:
         "show the erasure yet. A final certificate will follow."
     )
     return f'<p class="verdict open">{text}</p>'
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + "s" * (number != 1)
 
 
 def _describe(version: ModelVersion | None) -> str:

@@ -241,7 +241,10 @@ class Interactions:
         """
         from scipy.sparse import csr_array
 
-        kept = self._kept(liked_from)
+        kept = np.ones(len(self.items), bool)
+        if liked_from is not None:
+            assert self.values is not None, "only ratings have a threshold"
+            kept = self.values >= liked_from
         owners, items = self.owners[kept], self.items[kept]
         times = np.zeros(len(items), np.int64) if self.times is None else self.times[kept]
         order = np.lexsort((times, items, owners))
@@ -255,13 +258,6 @@ class Interactions:
         matrix = csr_array((ones, columns, starts), (len(names), self.n_items))
         met = None if self.times is None else times[last]
         return Examples(name, matrix, owners=names, times=met)
-
-    def _kept(self, liked_from: float | None) -> NDArray[np.bool_]:
-        if liked_from is None:
-            return np.ones(len(self.items), bool)
-        if self.values is None:
-            raise BadInput(f"liked_from is {liked_from}, but there are no ratings; omit it")
-        return self.values >= liked_from
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,6 @@ _ENERGY = "energy_now"  # µWh
 _CURRENT = "current_now"  # µA
 _VOLTAGES = ("voltage_now", "voltage_avg", "voltage_min_design")  # µV
 _JOULES_PER_UWH = 3.6e-3
-_JOULES_PER_UAH_V = 3.6e-3
 _SECONDS_PER_HOUR = 3600.0
 _POSSIBLE_C = range(-40, 150)  # other values are those of sensors that do not work
 _ON_POWER = ("charging", "full", "not charging")  # states of a battery
@@ -78,15 +77,15 @@ def _packages(directory: Path) -> list[_Package]:
     if not directory.is_dir():
         raise DealError(f"{directory} does not exist: no RAPL driver, or a container hides it")
     zones = sorted(path for path in directory.iterdir() if _ZONE.fullmatch(path.name))
-    named = [(zone, _try_text(zone / "name") or "") for zone in zones]
+    named = [(zone, _try_text(zone / "name")) for zone in zones]
     packages = [
         _Package(name, zone / "energy_uj", _try_integer(zone / "max_energy_range_uj"))
         for zone, name in named
         if _PACKAGE.fullmatch(name)
     ]
     if not packages:
-        found = ", ".join(name or zone.name for zone, name in named) or "nothing"
-        raise DealError(f"{directory} has no processor package; found: {found}")
+        others = ", ".join(name or zone.name for zone, name in named) or "nothing"
+        raise DealError(f"{directory} has no processor package; found: {others}")
     return packages
 
 
@@ -179,20 +178,20 @@ def _find_battery(directory: Path) -> Path:
     supplies = sorted(directory.iterdir()) if directory.is_dir() else []
     batteries = [supply for supply in supplies if _feeds_the_device(supply)]
     if not batteries:
-        found = ", ".join(supply.name for supply in supplies) or "nothing"
-        raise DealError(f"{directory} has no battery; found: {found}")
+        others = ", ".join(supply.name for supply in supplies) or "nothing"
+        raise DealError(f"{directory} has no battery; found: {others}")
     return min(batteries, key=lambda supply: not _discharges(supply))
 
 
 def _feeds_the_device(supply: Path) -> bool:
-    is_battery = (_try_text(supply / "type") or "").lower() == "battery"
-    of_a_mouse = (_try_text(supply / "scope") or "").lower() == "device"
+    is_battery = _try_text(supply / "type").lower() == "battery"
+    of_a_mouse = _try_text(supply / "scope").lower() == "device"
     absent = _try_integer(supply / "present") == 0
     return is_battery and not of_a_mouse and not absent
 
 
 def _discharges(supply: Path) -> bool:
-    return (_try_text(supply / "status") or "").lower() == "discharging"
+    return _try_text(supply / "status").lower() == "discharging"
 
 
 def _gauge(supply: Path) -> str:
@@ -263,12 +262,12 @@ def _read_integer(path: Path) -> int:
         raise DealError(f"{path} contains {text[:40]!r}, not a whole number") from None
 
 
-def _try_text(path: Path) -> str | None:
-    """Return the text of a file; None if it cannot be read."""
+def _try_text(path: Path) -> str:
+    """Return the text of a file; '' if it cannot be read."""
     try:
         return _read_text(path)
     except DealError:
-        return None
+        return ""
 
 
 def _try_integer(path: Path) -> int | None:
@@ -303,8 +302,8 @@ def read_machine(root: str | Path = "/sys") -> MachineState:
         battery = _find_battery(supplies)
     except DealError:
         return MachineState(temperature_c=temperature_c)
-    status = (_try_text(battery / "status") or "").lower()
-    others = (path for path in supplies.iterdir() if (_try_text(path / "type") or "") != "Battery")
+    status = _try_text(battery / "status").lower()
+    others = (path for path in supplies.iterdir() if _try_text(path / "type") != "Battery")
     charging = status in _ON_POWER or any(_try_integer(path / "online") == 1 for path in others)
     return MachineState(_level(battery), charging, _capacity_j(battery), temperature_c)
 
@@ -328,7 +327,7 @@ def _capacity_j(battery: Path) -> float:
     if energy_uwh:
         return energy_uwh * _JOULES_PER_UWH
     try:
-        return (charge_uah or 0) * _JOULES_PER_UAH_V * _read_voltage_v(battery)
+        return (charge_uah or 0) * _JOULES_PER_UWH * _read_voltage_v(battery)
     except DealError:
         return 0.0
 

@@ -21,7 +21,7 @@ import pytest
 from dealfl.cli import parser
 from dealfl.data import DataFile, Dataset, Places, Task, fetch
 from dealfl.data.data_files import load_entry
-from dealfl.data.readers import Columns, TargetColumn
+from dealfl.data.readers import TargetColumn
 from dealfl.errors import BadBytes, DatasetMissing
 
 TEXT = b"".join(b"%d,%d\n" % (row, row * row) for row in range(20_000))
@@ -102,7 +102,7 @@ def tiny(web: WebServer) -> Dataset:
         columns=2,
         licence="none",
         address=web.url,
-        read=TargetColumn(Columns(width=2, dtype=np.int64)),
+        read=TargetColumn(width=2, dtype=np.int64),
         files=(part(web, "one"),),
     )
 
@@ -122,7 +122,7 @@ def test_a_missing_file_is_downloaded_once_and_then_read_from_the_cache(
 ) -> None:
     web.pages["/all.zip"] = zipped(TEXT)
     for _ in range(2):
-        examples = load_entry(tiny, None, None, places, download=True)
+        examples = load_entry(tiny, None, places, download=True)
         assert len(examples) == 20_000
     assert web.asked == ["/all.zip"]
     assert web.encodings == ["identity"]  # the bytes that were checksummed, as they are
@@ -162,7 +162,7 @@ def test_a_truncated_download_leaves_nothing_and_the_next_try_works(
     assert f"download {web.url}/all.zip and put it, or one.csv from it" in str(error.value)
     assert left_in(places) == []
     web.cut.clear()
-    assert len(load_entry(tiny, None, None, places, download=True)) == 20_000
+    assert len(load_entry(tiny, None, places, download=True)) == 20_000
 
 
 def test_a_tampered_download_is_refused_and_not_kept(
@@ -201,7 +201,7 @@ def test_offline_and_absent_says_where_to_put_which_file(tiny: Dataset, places: 
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/one.csv"
         offline = replace(tiny, files=(replace(tiny.files[0], url=url),))
         with pytest.raises(DatasetMissing) as error:
-            load_entry(offline, None, None, places, download=True)
+            load_entry(offline, None, places, download=True)
     message = str(error.value)
     assert "dataset tiny is missing (the download failed: " in message
     assert message.endswith(
@@ -220,7 +220,7 @@ def test_what_a_killed_download_leaves_behind_is_never_trusted(
     (places.cache / "tiny" / ".partial-def").write_bytes(TEXT[:100])
     assert places.missing(tiny) == list(tiny.files)
     web.pages["/all.zip"] = zipped(TEXT)
-    assert len(load_entry(tiny, None, None, places, download=True)) == 20_000
+    assert len(load_entry(tiny, None, places, download=True)) == 20_000
 
 
 def test_a_download_that_is_killed_leaves_no_file_that_is_trusted_later(
@@ -241,7 +241,7 @@ def test_a_download_that_is_killed_leaves_no_file_that_is_trusted_later(
     web.held = None
     web.cut.clear()
     assert places.missing(tiny) == list(tiny.files)
-    assert len(load_entry(tiny, None, None, places, download=True)) == 20_000
+    assert len(load_entry(tiny, None, places, download=True)) == 20_000
 
 
 def test_a_file_is_in_place_only_once_it_is_whole(

@@ -145,13 +145,6 @@ def test_a_history_is_a_set_of_items_of_one_owner(name: str, load_real: LoadReal
     assert examples.times is None or len(examples.times) == histories.nnz
 
 
-def test_the_rating_from_which_an_item_counts_can_be_chosen(real: Places) -> None:
-    assert load("movielens", places=real, liked_from=1).histories.nnz == 100_000
-    assert load("movielens", places=real, liked_from=5).histories.nnz == 21_201
-    with pytest.raises(BadInput, match="liked_from is 3, but covtype has no ratings"):
-        load("covtype", places=real, liked_from=3)
-
-
 def test_rows_keeps_the_first_examples_and_the_whole_test_part(real: Places) -> None:
     whole = load("movielens", places=real)
     few = load("movielens", places=real, rows=7)

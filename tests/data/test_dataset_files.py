@@ -12,7 +12,7 @@ import pytest
 
 from dealfl.data import CATALOG, Content, DataFile, Dataset, Places, State, Task, check, load
 from dealfl.data.data_files import load_entry, read_all, verify
-from dealfl.data.readers import Columns, TargetColumn
+from dealfl.data.readers import TargetColumn
 from dealfl.errors import BadBytes, BadInput, DatasetMissing, DealError
 
 TEXT = b"1,2\n3,4\n"
@@ -32,7 +32,7 @@ TINY = Dataset(
     columns=2,
     licence="none",
     address="https://example.org/tiny",
-    read=TargetColumn(Columns(width=2, dtype=np.int16)),
+    read=TargetColumn(width=2, dtype=np.int16),
     files=(FILE,),
     how_to_get="ask a friend and save it",
 )
@@ -140,15 +140,15 @@ def test_an_md5_serves_where_nothing_better_is_known(places: Places) -> None:
 def test_without_a_checksum_rows_are_counted(places: Places) -> None:
     unknown = replace(TINY, files=(DataFile("tiny/t.csv", rows=2),))
     path = put(places.data, "tiny/t.csv", TEXT)
-    assert len(load_entry(unknown, None, None, places, download=False)) == 2
+    assert len(load_entry(unknown, None, places, download=False)) == 2
     path.write_bytes(TEXT + b"5,6\n")
     with pytest.raises(BadBytes, match=r"dataset tiny has 3 rows, expected 2; .*example.org"):
-        load_entry(unknown, None, None, places, download=False)
+        load_entry(unknown, None, places, download=False)
 
 
 def test_what_is_absent_and_not_public_says_what_to_get_and_where_to_put_it(places: Places) -> None:
     with pytest.raises(DatasetMissing) as error:
-        load_entry(TINY, None, None, places, download=True)
+        load_entry(TINY, None, places, download=True)
     assert str(error.value) == (
         "dataset tiny is missing (it cannot be downloaded automatically): ask a friend and save "
         f"it as t.csv into {places.cache}/tiny or {places.data}/tiny"

@@ -94,16 +94,16 @@ class TestColumns:
 class TestTargetColumn:
     def test_the_target_is_taken_out_wherever_it_stands(self) -> None:
         rows = text("1,2,3", "4,5,6")
-        last = TargetColumn(Columns(width=3, dtype=np.int16))([rows])
+        last = TargetColumn(width=3, dtype=np.int16)([rows])
         assert dense(last).tolist() == [[1, 2], [4, 5]]
         assert last.targets.tolist() == [3, 6]
         assert last.features.dtype == np.int16
-        first = TargetColumn(Columns(width=3), target=0)([rows])
+        first = TargetColumn(width=3, target=0)([rows])
         assert dense(first).tolist() == [[2, 3], [5, 6]]
         assert first.targets.tolist() == [1, 4]
 
     def test_rows_after_the_training_rows_are_the_test_part(self) -> None:
-        table = TargetColumn(Columns(width=2), train_rows=2)([text("1,2", "3,4", "5,6")])
+        table = TargetColumn(width=2, train_rows=2)([text("1,2", "3,4", "5,6")])
         assert table.targets.tolist() == [2, 4]
         assert table.test is not None
         assert table.test.targets.tolist() == [6]

@@ -97,14 +97,6 @@ def test_operations_become_cycles_by_the_declared_factor() -> None:
     assert EnergyModel(phone("zte")).cycles(1000, 2.5) == 1000 * 2.5 * 4.0
 
 
-def test_four_cores_are_four_times_as_fast_and_cheaper_than_one() -> None:
-    nexus = phone("nexus")
-    model = EnergyModel(nexus)
-    one, four = (model.compute(1e9, nexus.fastest, busy_cores=n) for n in (1, 4))
-    assert four.elapsed_s == pytest.approx(one.elapsed_s / 4)
-    assert four.cpu_j == pytest.approx(one.cpu_j * 2.99 / 4)
-
-
 def test_base_loads_are_charged_to_their_causes() -> None:
     mi = phone("mi")
     spent = EnergyModel(mi).compute(mi.fastest.frequency_hz, mi.fastest, BaseLoad.BOTH)

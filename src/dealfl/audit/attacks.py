@@ -229,13 +229,24 @@ def _mixed_histories(
         guess = guess_rarest_history(items, pairs)
         best.append(max(_overlap(guess, history) for history in own))
         floor.append(max(_overlap(guess, history) for history in _sets(histories[others])))
-    whole = ("two versions of similarities", "share of histories exposed")
-    alone = ("one erasure among others, similarities", "probability of exposure")
-    nearest = ("one update, similarities", "overlap with the nearest history")
+    measures = (
+        ("two versions of similarities", _median(shares), 0.0, "share of histories exposed"),
+        (
+            "one erasure among others, similarities",
+            float(np.mean(target)),
+            0.0,
+            "probability of exposure",
+        ),
+        (
+            "one update, similarities",
+            _median(best),
+            _median(floor),
+            "overlap with the nearest history",
+        ),
+    )
     return [
-        Point(whole[0], size, _median(shares), 0.0, trials, whole[1]),
-        Point(alone[0], size, float(np.mean(target)), 0.0, trials, alone[1]),
-        Point(nearest[0], size, _median(best), _median(floor), trials, nearest[1]),
+        Point(attack, size, quality, chance, trials, measure)
+        for attack, quality, chance, measure in measures
     ]
 
 

@@ -54,12 +54,12 @@ def load_digits(rows: int) -> Table:
     >>> load_digits(rows=3).targets.tolist()
     [0, 1, 2]
     """
-    found = find_spec("sklearn")  # importing it takes a second; its file is a table of integers
-    if found is None or found.origin is None:
+    package = find_spec("sklearn")  # importing it takes a second; its file is a table of integers
+    if package is None or package.origin is None:
         raise DatasetMissing(
             'dataset digits comes with scikit-learn; run `pip install "dealfl[sklearn]"`'
         )
-    file = Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
     if not file.exists():
         raise DatasetMissing(f"this version of scikit-learn has no {file}; install another one")
     table = np.loadtxt(file, delimiter=",", dtype=np.int64, max_rows=rows, ndmin=2)
@@ -109,17 +109,13 @@ def _hundredths(content: Content) -> bytes:
     return bytes(np.rint(table * 100).astype("<i2").tobytes())
 
 
-def _target_column(columns: dict[str, Any], **settings: Any) -> TargetColumn:  # noqa: ANN401
-    return TargetColumn(Columns(**columns), **settings)
-
-
 _READERS: dict[str, Callable[..., Any]] = {
     "cifar": Cifar,
     "events": Events,
     "libsvm": Libsvm,
     "rating_matrix": RatingMatrix,
     "ratings": Ratings,
-    "target_column": _target_column,
+    "target_column": TargetColumn,
 }
 _MAKERS = {"digits": load_digits, _SONGS: yearpredictionmsd_like}
 _CANONICAL = {"hundredths": _hundredths, None: None}
@@ -139,14 +135,16 @@ def _domain(table: dict[str, Any]) -> Domain | None:
 
 def _entry(name: str, table: dict[str, Any]) -> Dataset:
     reader = next((_READERS[kind](**keys) for kind, keys in table.pop("read", {}).items()), None)
-    canonical = [_CANONICAL[file.pop("canonical", None)] for file in table.get("files", ())]
-    files = zip(table.pop("files", ()), canonical, strict=True)
+    files = [
+        DataFile(**file | {"canonical": _CANONICAL[file.get("canonical")]})
+        for file in table.pop("files", ())
+    ]
     return Dataset(
         name=name,
         task=Task(table.pop("task")),
         read=reader,
         make=_MAKERS.get(table.pop("make", "")),
-        files=tuple(DataFile(**file, canonical=known) for file, known in files),
+        files=tuple(files),
         domain=_domain(table),
         classes=tuple(table.pop("classes", ())),
         **table,
@@ -161,12 +159,12 @@ def _read_catalog() -> dict[str, Dataset]:
     return {name: _entry(name, deepcopy(table)) for name, table in whole.items()}
 
 
-def _admit(name: str, found: Any) -> Dataset:  # noqa: ANN401
-    if not isinstance(found, Dataset):
-        raise BadInput(f"{found!r} is not a dealfl.data.Dataset")
-    if found.name != name:
-        raise BadInput(f"the dataset has the name {found.name!r}; both names must be the same")
-    return found
+def _admit(name: str, plugin: Any) -> Dataset:  # noqa: ANN401
+    if not isinstance(plugin, Dataset):
+        raise BadInput(f"{plugin!r} is not a dealfl.data.Dataset")
+    if plugin.name != name:
+        raise BadInput(f"the dataset has the name {plugin.name!r}; both names must be the same")
+    return plugin
 
 
 CATALOG: Registry[Dataset] = Registry("dealfl.datasets", _read_catalog(), _admit)

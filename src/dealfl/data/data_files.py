@@ -22,8 +22,8 @@ _TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A file and the place in which it was found."""
+class LocalFile:
+    """A file, and the place that has it."""
 
     path: Path
     place: str
@@ -54,12 +54,12 @@ class Places:
         both = {"cache": self.cache, "DEALFL_DATA": self.data}
         return {name: path for name, path in both.items() if path is not None}
 
-    def find(self, file: DataFile) -> Found | None:
+    def find(self, file: DataFile) -> LocalFile | None:
         """Find a file under any of its accepted names."""
         for place, directory in self.named().items():
             for name in file.accepted_paths:
                 if (directory / name).is_file():
-                    return Found(directory / name, place)
+                    return LocalFile(directory / name, place)
         return None
 
     def missing(self, dataset: Dataset) -> list[DataFile]:
@@ -89,11 +89,11 @@ def read_all(dataset: Dataset, places: Places, download: bool) -> list[Content]:
 
 def read_verified(dataset: Dataset, file: DataFile, places: Places) -> Content:
     """Return the content of one local file, checked against the checksums of the catalog."""
-    found = places.find(file)
-    if found is None:
+    local = places.find(file)
+    if local is None:
         raise _missing(dataset, places, "downloading is turned off")
-    remedy = f"delete {found.path} and {describe_remedy(dataset, file)}"
-    return verify(file, Content.read(found.path), remedy)
+    remedy = f"delete {local.path} and {describe_remedy(dataset, file)}"
+    return verify(file, Content.read(local.path), remedy)
 
 
 def describe_remedy(dataset: Dataset, file: DataFile) -> str:
@@ -106,20 +106,17 @@ def verify(file: DataFile, packed: Content, remedy: str) -> Content:
     content = packed.unpack(file.member)
     if not file.has_checksum or file.sha256 == _sha256(packed.data) or _fits(file, content):
         return content
-    expected, found = _expected_and_found(file, content)
-    raise BadBytes(f"{packed.name}: the checksum is {found}, expected {expected}; {remedy}")
+    data = content.data
+    checksum, expected = f"sha256 {_sha256(data)}", f"sha256 {file.content_sha256 or file.sha256}"
+    if file.content_md5 and not file.content_sha256:
+        checksum, expected = f"md5 {_md5(data)}", f"md5 {file.content_md5}"
+    raise BadBytes(f"{packed.name}: the checksum is {checksum}, expected {expected}; {remedy}")
 
 
 def _fits(file: DataFile, content: Content) -> bool:
     if file.content_sha256 == _sha256(content.data) or file.content_md5 == _md5(content.data):
         return True
     return file.canonical is not None and file.canonical_sha256 == _sha256(file.canonical(content))
-
-
-def _expected_and_found(file: DataFile, content: Content) -> tuple[str, str]:
-    if file.content_md5 and not file.content_sha256:
-        return f"md5 {file.content_md5}", f"md5 {_md5(content.data)}"
-    return f"sha256 {file.content_sha256 or file.sha256}", f"sha256 {_sha256(content.data)}"
 
 
 def _sha256(data: bytes) -> str:
@@ -209,7 +206,6 @@ def load(
     name: str,
     *,
     rows: int | None = None,
-    liked_from: float | None = None,
     places: Places | None = None,
     download: bool = True,
 ) -> Examples:
@@ -223,22 +219,17 @@ def load(
     dataset = find_dataset(name)
     if rows is not None and rows < 1:
         raise BadInput(f"rows is {rows}; it must be ≥ 1, or None for all rows of {name}")
-    if liked_from is not None and dataset.liked_from is None:
-        raise BadInput(f"liked_from is {liked_from}, but {name} has no ratings; omit it")
-    return load_entry(dataset, rows, liked_from, places or Places.from_environment(), download)
+    return load_entry(dataset, rows, places or Places.from_environment(), download)
 
 
-def load_entry(
-    dataset: Dataset, rows: int | None, liked_from: float | None, places: Places, download: bool
-) -> Examples:
+def load_entry(dataset: Dataset, rows: int | None, places: Places, download: bool) -> Examples:
     """Return the examples of a catalog entry; it does not need to be in the catalog."""
     if dataset.make is not None:
         return _from_table(dataset.name, dataset.make(rows or dataset.rows), None)
     parsed = _parse(dataset, read_all(dataset, places, download))
     if isinstance(parsed, Table):
         return _from_table(dataset.name, parsed, rows)
-    threshold = dataset.liked_from if liked_from is None else liked_from
-    examples = parsed.histories(threshold, dataset.name)
+    examples = parsed.histories(dataset.liked_from, dataset.name)
     items, owners, times = examples.histories[:rows], examples.owners, examples.times
     assert owners is not None, "a history has an owner"
     kept = None if times is None else times[: items.nnz]
@@ -315,8 +306,8 @@ def _check_file(
         return Finding(dataset.name, file.path, State.MISSING, describe_remedy(dataset, file))
     except BadInput as error:
         return Finding(dataset.name, file.path, State.DAMAGED, str(error))
-    found = places.find(file)
-    return Finding(dataset.name, file.path, State.OK, str(found.path) if found else "")
+    local = places.find(file)
+    return Finding(dataset.name, file.path, State.OK, str(local.path) if local else "")
 
 
 def _check_made(dataset: Dataset) -> Finding:

@@ -84,18 +84,17 @@ class EnergyModel:
         point: OperatingPoint,
         base: BaseLoad = BaseLoad.AWAKE,
         *,
-        busy_cores: int = 1,
         pages_in: int = 0,
         pages_out: int = 0,
     ) -> Energy:
         """Return the energy of computing, and of the pages swapped meanwhile."""
         storage = self.phone.storage
-        busy_s = cycles / (busy_cores * point.frequency_hz)
+        busy_s = cycles / point.frequency_hz
         storage_s = pages_in * storage.page_read_s + pages_out * storage.page_write_s
         elapsed_s = busy_s + storage_s
         return self._drawn(
             elapsed_s,
-            cpu=self.phone.current_a(point, busy_cores) * busy_s,
+            cpu=self.phone.current_a(point) * busy_s,
             storage=storage.active_a * storage_s,
             **self._base_c(elapsed_s, base),
         )

@@ -93,7 +93,7 @@ class NoLimit:
 
 
 def charge_per_cycle_c(
-    phone: Phone, point: OperatingPoint, base: BaseLoad = BaseLoad.AWAKE, busy_cores: int = 1
+    phone: Phone, point: OperatingPoint, base: BaseLoad = BaseLoad.AWAKE
 ) -> float:
     """Return the charge that the whole device draws for one cycle of work, in coulombs.
 
@@ -104,8 +104,7 @@ def charge_per_cycle_c(
     >>> round(charge_c * 1e9 / 3.6e-3, 2)  # µAh for 10⁹ cycles
     18.67
     """
-    current_a = phone.base_a(base) + phone.current_a(point, busy_cores)
-    return current_a / (busy_cores * point.frequency_hz)
+    return (phone.base_a(base) + phone.current_a(point)) / point.frequency_hz
 
 
 def efficient_frontier(phone: Phone, base: BaseLoad = BaseLoad.AWAKE) -> tuple[OperatingPoint, ...]:

@@ -124,24 +124,23 @@ def _is_value(text: str, dtype: np.dtype[Any]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetColumn:
+class TargetColumn(Columns):
     """Reader of a delimited text file in which one column is the target.
 
     Examples
     --------
-    >>> table = TargetColumn(Columns(width=3), target=0)([Content("tiny.csv", b"7,1,2\\n8,3,4")])
+    >>> table = TargetColumn(width=3, target=0)([Content("tiny.csv", b"7,1,2\\n8,3,4")])
     >>> table.targets.tolist(), table.features.tolist()
     ([7.0, 8.0], [[1.0, 2.0], [3.0, 4.0]])
     """
 
-    columns: Columns
     target: int = -1
     train_rows: int | None = None
 
     def __call__(self, contents: Sequence[Content]) -> Table:
         """Return the table of the one file given."""
         (content,) = contents
-        values = self.columns.read(content)
+        values = self.read(content)
         table = Table(np.delete(values, self.target, axis=1), values[:, self.target].copy())
         return table if self.train_rows is None else table.split(self.train_rows)
 

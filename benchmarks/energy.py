@@ -26,7 +26,6 @@ from dealfl.power import (
     BaseLoad,
     EnergyModel,
     FrequencyControl,
-    Phase,
     Phone,
     PhoneSpending,
     Training,
@@ -34,10 +33,10 @@ from dealfl.power import (
     efficient_frontier,
     governor,
     phone_clock,
-    replay,
 )
 from dealfl.settings import Document
 from dealfl.simulate import read_fleet, run_fleet
+from dealfl_paper.replay import Phase, replay
 
 BASE_LOADS = (BaseLoad.AWAKE, BaseLoad.WIFI, BaseLoad.SCREEN)
 EXPECTED = {  # the cheapest operating point in kHz, and % saved against the fastest

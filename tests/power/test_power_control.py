@@ -13,14 +13,13 @@ from dealfl.power import (
     BaseLoad,
     EnergyModel,
     FrequencyControl,
-    Phase,
     Phone,
     efficient_frontier,
     phone,
     phone_clock,
-    replay,
 )
 from dealfl.power.frequency import END, FORGET, LEARN, NoLimit
+from dealfl_paper.replay import Phase, replay
 
 MHZ = 10**6
 

@@ -43,6 +43,12 @@ class Finding:
     expected: str  # of a system that forgets exactly
     holds: bool | None  # None where chance decides
 
+    def cells(self, nothing: str) -> tuple[str, ...]:
+        """Return the finding as a row of a table; `nothing` stands for a missing number."""
+        numbers = (self.before, self.after)
+        shown = (nothing if number is None else f"{number:,.3g}" for number in numbers)
+        return self.what, *shown, self.expected, {True: "yes", False: "NO", None: ""}[self.holds]
+
 
 @dataclass(frozen=True, slots=True)
 class Audit:

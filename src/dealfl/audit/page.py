@@ -45,18 +45,8 @@ def write_audit(audit: Audit, path: Path) -> Path:
 
 
 def _findings(audit: Audit) -> str:
-    words = {True: "yes", False: "NO", None: ""}
-    rows = [
-        [
-            finding.what,
-            _show(finding.before),
-            _show(finding.after),
-            finding.expected,
-            words[finding.holds],
-        ]
-        for finding in audit.findings
-    ]
     head = ["looked for", "before an erasure", "after", "expected", "as expected"]
+    rows = [finding.cells("–") for finding in audit.findings]
     return table("Traces of persons in the model and the files of this run", head, rows)
 
 
@@ -74,10 +64,6 @@ def _points(audit: Audit) -> str:
         for point in audit.points
     ]
     return table("All attacks; 1 is a complete reconstruction, the floor is chance", head, rows)
-
-
-def _show(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.3g}"
 
 
 def _draw(points: list[Point]) -> list[Plot]:

@@ -28,16 +28,8 @@ def _audit(arguments: argparse.Namespace) -> int:
     shown = ""
     if find_spec("plotly") is not None:
         shown = f"\nPage: {write_audit(audit, arguments.page or run.path / 'audit.html')}"
-    findings = [("IN THIS RUN", "BEFORE", "AFTER", "EXPECTED", "HOLDS")] + [
-        (
-            finding.what,
-            _show(finding.before),
-            _show(finding.after),
-            finding.expected,
-            {True: "yes", False: "NO", None: ""}[finding.holds],
-        )
-        for finding in audit.findings
-    ]
+    header = ("IN THIS RUN", "BEFORE", "AFTER", "EXPECTED", "HOLDS")
+    findings = [header, *(finding.cells("-") for finding in audit.findings)]
     points = [("ATTACK", "MIXED", "QUALITY", "FLOOR", "MEASURE")] + [
         (point.attack, str(point.size), f"{point.quality:.3f}", f"{point.floor:.3f}", point.measure)
         for point in audit.points
@@ -49,10 +41,6 @@ def _audit(arguments: argparse.Namespace) -> int:
 
 def _report(part: str) -> None:
     say(f"dealfl: {part}", file=sys.stderr, flush=True)
-
-
-def _show(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.3g}"
 
 
 COMMAND = command(

@@ -18,7 +18,7 @@ from dealfl.power.cpufreq import Signalled, machine_clock
 from dealfl.power.energy import Energy, EnergyModel, Radio, Traffic
 from dealfl.power.frequency import FrequencyControl, charge_per_cycle_c, efficient_frontier
 from dealfl.power.governors import GOVERNORS, governor
-from dealfl.power.phone_clocks import CLOCKS, Phase, PhoneClock, phone_clock, replay
+from dealfl.power.phone_clocks import CLOCKS, PhoneClock, phone_clock
 from dealfl.power.profiles import (
     PHONES,
     SPEED_BAND,
@@ -48,7 +48,6 @@ __all__ = [
     "Fit",
     "FrequencyControl",
     "OperatingPoint",
-    "Phase",
     "Phone",
     "PhoneClock",
     "PhoneSpending",
@@ -69,5 +68,4 @@ __all__ = [
     "machine_clock",
     "phone",
     "phone_clock",
-    "replay",
 ]

@@ -1,11 +1,9 @@
-"""The clock of a simulated phone, under DEAL's control, a governor or fixed; replay of work."""
+"""The clock of a simulated phone: under DEAL's control, set by a governor, or fixed."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from dealfl.errors import unknown_name
-from dealfl.power.energy import Energy, EnergyModel
 from dealfl.power.frequency import END, FrequencyControl, no_such_frequency
 from dealfl.power.governors import GOVERNORS, governor
 from dealfl.power.profiles import BaseLoad, OperatingPoint, Phone
@@ -35,6 +33,16 @@ class PhoneClock:
 
     def spend(self, elapsed_s: float, *, busy: bool = True) -> None:
         """Let time pass, at most `wait_s`."""
+
+    def run(self, cycles: float) -> Iterator[tuple[float, OperatingPoint]]:
+        """Do work at the pace of the clock; yield the cycles done at each operating point."""
+        while cycles > 0.0:
+            point = self.point
+            wait_s = self.wait_s
+            done = min(cycles, wait_s * point.frequency_hz)
+            yield done, point
+            self.spend(done / point.frequency_hz if done == cycles else wait_s)
+            cycles -= done
 
 
 class _ControlledClock(PhoneClock):
@@ -108,60 +116,3 @@ def phone_clock(phone: Phone, name: str = CONTROLLED, frequency_hz: int = 0) -> 
     if name not in GOVERNORS:
         raise unknown_name("governor", name, CLOCKS)
     return _GovernedClock(name, phone.clusters[phone.fastest.cluster].points)
-
-
-def run(clock: PhoneClock, cycles: float) -> Iterator[tuple[float, OperatingPoint]]:
-    """Do work at the pace of a clock; yield the cycles done at each operating point."""
-    while cycles > 0.0:
-        point = clock.point
-        wait_s = clock.wait_s
-        done = min(cycles, wait_s * point.frequency_hz)
-        yield done, point
-        clock.spend(done / point.frequency_hz if done == cycles else wait_s)
-        cycles -= done
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """A piece of work, the worker's signal before it, and an idle pause after it."""
-
-    signal: int
-    cycles: float
-    pause_s: float = 0.0
-
-
-def replay(
-    phone: Phone, phases: Iterable[Phase], clock: PhoneClock, base: BaseLoad = BaseLoad.AWAKE
-) -> Energy:
-    """Return the energy of phases of work; their signals go to the clock.
-
-    Examples
-    --------
-    >>> from dealfl.power import phone, phone_clock
-    >>> honor = phone("honor")
-    >>> forgetting = [Phase(-1, 1e9), Phase(-1, 1e9)]
-    >>> spent = replay(honor, forgetting, phone_clock(honor))
-    >>> fixed = replay(honor, forgetting, phone_clock(honor, "performance"))
-    >>> round(spent.charge_uah, 2), round(fixed.charge_uah, 2)
-    (33.72, 37.34)
-    >>> round(spent.elapsed_s - fixed.elapsed_s, 2)  # added latency
-    0.48
-    """
-    model = EnergyModel(phone)
-    total = Energy()
-    clock.wake(base)
-    for phase in phases:
-        clock.signal(phase.signal)
-        for cycles, point in run(clock, phase.cycles):
-            total += model.compute(cycles, point, base)
-        total += model.wait(phase.pause_s, base)
-        _pause(clock, phase.pause_s)
-    clock.signal(END)
-    return total
-
-
-def _pause(clock: PhoneClock, pause_s: float) -> None:
-    while pause_s > 0.0:
-        passed_s = min(pause_s, clock.wait_s)
-        clock.spend(passed_s, busy=False)
-        pause_s -= passed_s

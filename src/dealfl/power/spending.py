@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from dealfl.exact import Cycles, LearnerCycles
 from dealfl.power.energy import Energy, EnergyModel
 from dealfl.power.frequency import END, FORGET, LEARN
-from dealfl.power.phone_clocks import PhoneClock, phone_clock, run
+from dealfl.power.phone_clocks import PhoneClock, phone_clock
 from dealfl.power.profiles import BaseLoad, OperatingPoint, Phone
 
 _NOTHING = Energy()
@@ -184,7 +184,7 @@ class PhoneSpending:
         for phase in phases:
             if phase.signal in training.signals:
                 clock.signal(phase.signal)
-            parts += [(phase, done, point) for done, point in run(clock, phase.cycles)]
+            parts += [(phase, done, point) for done, point in clock.run(phase.cycles)]
         clock.signal(END)
         return parts
 

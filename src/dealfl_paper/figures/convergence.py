@@ -14,10 +14,8 @@ from dealfl.power import (
     PHONES,
     SPEED_BAND,
     EnergyModel,
-    Phase,
     Phone,
     phone_clock,
-    replay,
 )
 from dealfl.worker import Theta
 from dealfl_paper.drawing import axis, line, log_axis, scheme_label
@@ -35,6 +33,7 @@ from dealfl_paper.figure import (
     values_of,
 )
 from dealfl_paper.problems import Problem, load_problem
+from dealfl_paper.replay import Phase, replay
 
 _LEARNER = "personalized_pagerank"
 _THETA = Fraction("0.02")

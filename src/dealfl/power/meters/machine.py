@@ -5,7 +5,7 @@ import resource
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -372,13 +372,7 @@ class MeasuredCommand:
 
     def as_dict(self) -> dict[str, object]:
         """Return all values, for JSON."""
-        return {
-            "exit_code": self.exit_code,
-            "elapsed_s": self.elapsed_s,
-            "cpu_s": self.cpu_s,
-            "reading": self.reading.as_dict() if self.reading else None,
-            "refused": self.refused,
-        }
+        return asdict(self) | {"reading": self.reading.as_dict() if self.reading else None}
 
 
 def measure_command(words: Sequence[str], root: str, output: Any) -> MeasuredCommand:  # noqa: ANN401

@@ -11,7 +11,7 @@ from dealfl.errors import BadInput
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from dealfl.data.readers import Matrix
+    Matrix = NDArray[Any] | csr_array[Any, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

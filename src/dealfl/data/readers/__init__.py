@@ -1,7 +1,5 @@
 """Readers of data files: delimited text, LIBSVM text and binary; errors name the line."""
 
-from typing import TYPE_CHECKING
-
 from dealfl.data.readers.catalogued import (
     Cifar,
     Columns,
@@ -34,9 +32,6 @@ from dealfl.data.readers.libsvm import (
     read_libsvm,
     read_pairs,
 )
-
-if TYPE_CHECKING:
-    from dealfl.data.readers.catalogued import Matrix as Matrix
 
 __all__ = [
     "PACKINGS",

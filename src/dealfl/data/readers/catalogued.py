@@ -15,9 +15,7 @@ from dealfl.data.readers.libsvm import SparseRows, read_finite, read_libsvm, rea
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-    Matrix = NDArray[Any] | csr_array[Any, tuple[int, int]]
+    from dealfl.data.examples import Matrix
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,18 +1,13 @@
 """Journals hold examples as the integers of their learner."""
 
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dealfl.errors import BadInput
-from dealfl.learners import NaiveBayes, Rows, StoredRecord
+from dealfl.learners import NaiveBayes
 from dealfl.worker import Journal, State
 from tests.federation.parts import (
     assignment,
@@ -68,38 +63,3 @@ def test_a_training_that_learns_and_evicts_is_one_update_with_both_signs() -> No
     counts = delta_of(second)["counts"].to_dict()
     assert counts == {0: -2, 1: 1}
     assert delta_of(first) + delta_of(second) == learned_statistics(journal)
-
-
-FEATURES = st.lists(st.one_of(st.floats(), st.floats(), st.integers(-9, 9)), max_size=3)
-TARGETS = st.one_of(st.floats(), st.integers(-99, 99), st.text(max_size=3))
-BODIES = st.one_of(
-    st.builds(lambda *row: msgspec.msgpack.encode(row), FEATURES, TARGETS),
-    st.builds(Rows.encode, st.lists(st.floats(), min_size=2, max_size=2), TARGETS),
-)
-
-
-def outcome(table: Callable[[list[StoredRecord]], Any], bodies: list[bytes]) -> object:
-    try:
-        features, targets = table([StoredRecord(b"", body) for body in bodies])
-    except (ValueError, TypeError, msgspec.MsgspecError) as error:
-        return type(error), str(error)
-    return features.dtype, features.shape, repr(features.tolist()), repr(targets)
-
-
-def decode_one_by_one(records: list[StoredRecord]) -> Any:
-    pairs = [Rows.decode(record.body) for record in records]
-    return np.array([features for features, _ in pairs]), [target for _, target in pairs]
-
-
-@given(st.lists(BODIES, max_size=7))
-def test_rows_decoded_together_are_those_decoded_one_by_one(bodies: list[bytes]) -> None:
-    assert outcome(Rows.table, bodies) == outcome(decode_one_by_one, bodies)
-
-
-def test_a_damaged_row_is_decoded_as_if_it_were_alone() -> None:
-    row = Rows.encode([1.0, -2.5], 0.5)
-    for place in range(len(row) + 1):
-        for byte in range(-1, 256):  # -1: the byte is lost
-            damaged = row[:place] + bytes([byte] * (byte >= 0)) + row[place + 1 :]
-            bodies = [row, damaged, row, row]
-            assert outcome(Rows.table, bodies) == outcome(decode_one_by_one, bodies)

@@ -7,9 +7,7 @@ A row arrives as features and target, and is stored as the integers that its lea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -21,8 +19,6 @@ from dealfl.exact import Statistics, Work
 
 Points = NDArray[np.int32]
 
-_MANY = 4  # rows; for less, numpy takes longer than Python
-_FLOAT = 0xCB  # in msgpack the byte before a float
 _PACKED = np.array([1], "<i4").tobytes()  # the first four bytes of a row of integers
 
 
@@ -116,8 +112,7 @@ class Rows:
             One body per row.
         """
         dense = X.toarray() if hasattr(X, "toarray") else X
-        rows = zip(dense.astype(np.float64, copy=False).tolist(), targets.tolist(), strict=True)
-        return list(map(msgspec.msgpack.Encoder().encode, rows))
+        return list(map(Rows.encode, dense.tolist(), targets.tolist()))
 
     @staticmethod
     def decode(body: bytes) -> tuple[list[float], Any]:
@@ -150,11 +145,7 @@ class Rows:
         tuple of (ndarray of float64, list)
             Features and targets, one row per record.
         """
-        bodies = [record.body for record in records]
-        if len(bodies) >= _MANY:
-            with suppress(ValueError):
-                return _read_floats(bodies)
-        pairs = [Rows.decode(body) for body in bodies]
+        pairs = [Rows.decode(record.body) for record in records]
         return np.array([features for features, _ in pairs]), [target for _, target in pairs]
 
     @staticmethod
@@ -196,25 +187,3 @@ class Rows:
                 "with other settings"
             )
         return np.frombuffer(joined, "<i4").reshape(-1, columns)
-
-
-def _read_floats(bodies: Sequence[bytes]) -> tuple[NDArray[np.float64], list[Any]]:
-    """Return the content of rows of floats; `ValueError` if a feature is something else."""
-    features, _ = Rows.decode(bodies[0])
-    if not isinstance(features, list) or not features:
-        raise ValueError("there are no features")
-    head, layout = _float_layout(len(features))
-    size = layout.itemsize
-    rows = np.frombuffer(b"".join([body[:size] for body in bodies]), layout)
-    if (rows["head"] != np.void(head)).any() or (rows["cells"]["tag"] != _FLOAT).any():
-        raise ValueError("there are rows of another length, or features that are no floats")
-    targets = [msgspec.msgpack.decode(body[size:]) for body in bodies]  # fails for shorter rows
-    return rows["cells"]["value"].astype(np.float64), targets
-
-
-@lru_cache(maxsize=8)
-def _float_layout(features: int) -> tuple[bytes, np.dtype[np.void]]:
-    """Return the first bytes of an encoded row of floats, and the places of its features."""
-    head = msgspec.msgpack.encode(([0] * features, 0))[: -features - 1]
-    cells = ("cells", [("tag", "u1"), ("value", ">f8")], features)
-    return head, np.dtype([("head", f"V{len(head)}"), cells])

@@ -15,8 +15,8 @@ from scipy import sparse
 
 from dealfl.errors import BadInput
 from dealfl.exact import Statistics, Work
-from dealfl.learners.base import Learner
-from dealfl.learners.inputs import as_array
+from dealfl.learners.base import Learner, Undo
+from dealfl.learners.inputs import as_array, checked_csr
 from dealfl.learners.records import Change, Record, StoredRecord
 
 Int64s = NDArray[np.int64]
@@ -249,9 +249,10 @@ class HistoryLearner(Learner):
         float
             A number in [0, 1].
         """
-        before = [history[:-1] for history in histories]
-        hits = sum(self._find_hits(before, [history[-1] for history in histories], k))
-        return hits / len(histories) if histories else 0.0
+        sequences = _as_sequences(histories)
+        before = [history[:-1] for history in sequences]
+        hits = sum(self._find_hits(before, [history[-1] for history in sequences], k))
+        return hits / len(sequences) if sequences else 0.0
 
     def _find_hits(
         self, histories: Sequence[Sequence[int]], wanted: Sequence[int], k: int
@@ -320,9 +321,11 @@ class HistoryLearner(Learner):
     ) -> Change:
         """Replace histories in one pass; on any error nothing changes."""
         change = self.difference(learn, forget, kept)
-        self._state.commit(self._state.propose(change.delta))  # records are known to be learned
-        with self._undoing(change.delta):
-            self._follow_delta(change.delta)
+        return self._atomically(self._replace, change)
+
+    def _replace(self, change: Change, undo: Undo) -> Change:
+        self._apply(change.delta, undo, forgetting=False)  # records are known to be learned
+        self._follow_delta(change.delta)
         self._work = change.work
         return change
 
@@ -371,6 +374,10 @@ def as_batch(histories: object, items: int) -> Batch:
         type(matrix) in (sparse.csr_array, sparse.csr_matrix)
         and matrix.shape[1:] == (items,)
         and len(matrix.data) == len(matrix.indices) == matrix.indptr[-1]
+        and len(matrix.indptr) == matrix.shape[0] + 1
+        and matrix.indptr[0] == 0
+        and (len(matrix.indptr) == 2 or (matrix.indptr[1:] >= matrix.indptr[:-1]).all())
+        and matrix.indices.dtype.kind in "iu"
         and _are_ones(matrix.data)
     ):
         matrix = as_histories(histories, items)
@@ -394,7 +401,9 @@ def as_histories(histories: object, items: int) -> sparse.csr_array:
                 "histories must be lists of item numbers, or a table of 0 and 1 with one row each"
             )
         histories = dense
-    matrix: sparse.csr_array = sparse.csr_array(histories)  # type: ignore[arg-type]
+    elif isinstance(histories, sparse.csr_array | sparse.csr_matrix):
+        require_items(histories.indices, items)
+    matrix = checked_csr(histories, "histories")
     if np.any(matrix.data == 0):
         matrix = matrix.copy()
         matrix.eliminate_zeros()
@@ -403,6 +412,17 @@ def as_histories(histories: object, items: int) -> sparse.csr_array:
     require_items(matrix.indices, items)
     require_sets(matrix)
     return matrix if matrix.has_sorted_indices else matrix.sorted_indices()
+
+
+def _as_sequences(histories: Any) -> list[list[int]]:  # noqa: ANN401
+    """Return lists of item numbers, of which none is empty."""
+    try:
+        sequences = [list(map(index, history)) for history in histories]
+    except (TypeError, ValueError, NotImplementedError):
+        raise BadInput("histories must be lists of item numbers, the latest last") from None
+    if not all(sequences):
+        raise BadInput("a history is empty, so it has no last item")
+    return sequences
 
 
 def _is_collection(row: object) -> bool:

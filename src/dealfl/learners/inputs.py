@@ -41,6 +41,7 @@ Clip = Annotated[
 ]
 
 _NUMERIC = "biuf"
+_FLOATS = np.dtype(np.float64)
 _BLOCK_ROWS = 2048
 _FEW = 8  # labels that are looked up one by one
 _MAX_NUMBERS = 1 << 16
@@ -63,6 +64,14 @@ def require_integer(value: object, name: str, low: int, high: int) -> int:
     return int(value)  # type: ignore[call-overload,no-any-return]
 
 
+def require_amount(value: object, name: str, *, zero: bool) -> float:
+    """Return a setting as a finite float > 0, or ≥ 0; raise `BadInput` with its name otherwise."""
+    number = _as_float(value) if isinstance(value, _NUMBERS) else np.nan
+    if not (np.isfinite(number) and (number > 0 or (zero and number == 0))):
+        raise BadInput(f"{name} is {value!r}; it must be a finite number {'≥' if zero else '>'} 0")
+    return number
+
+
 def as_matrix(X: object, columns: int) -> Matrix:
     """Return a table of numbers as an array or CSR matrix; the input is not changed.
 
@@ -83,7 +92,7 @@ def as_matrix(X: object, columns: int) -> Matrix:
     BadInput
         `X` is not a table of real numbers with this number of columns.
     """
-    if type(X) is np.ndarray and X.shape[1:] == (columns,) and X.dtype == np.float64:
+    if type(X) is np.ndarray and X.dtype is _FLOATS and X.shape[1:] == (columns,):
         return X
     is_sparse = not isinstance(X, np.ndarray) and sparse.issparse(X)
     matrix: Matrix = _as_csr(X) if is_sparse else as_array(X, "X")
@@ -99,7 +108,9 @@ def as_matrix(X: object, columns: int) -> Matrix:
 
 def as_array(values: object, what: str) -> NDArray[Any]:
     """Return nested lists, an array, a series or a data frame as an array."""
-    if isinstance(values, np.ndarray):
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(object), None)  # what is masked is missing
+    elif isinstance(values, np.ndarray):
         return values
     if is_frame(values):
         return frame_matrix(values)
@@ -110,10 +121,23 @@ def as_array(values: object, what: str) -> NDArray[Any]:
 
 
 def _as_csr(X: object) -> sparse.csr_array:
-    matrix: sparse.csr_array = sparse.csr_array(X)  # type: ignore[call-overload]
-    if matrix.ndim == 2 and not matrix.has_canonical_format:
+    matrix = checked_csr(X, "X")
+    if matrix.dtype.kind in _NUMERIC and not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
+    return matrix
+
+
+def checked_csr(X: object, what: str) -> sparse.csr_array:
+    """Return a sparse table as CSR; scipy reads beyond arrays that do not fit each other."""
+    try:
+        matrix: sparse.csr_array = sparse.csr_array(X)  # type: ignore[call-overload]
+        if matrix.ndim == 2:
+            matrix.check_format(full_check=True)
+    except (TypeError, ValueError, IndexError, OverflowError, NotImplementedError) as error:
+        raise BadInput(f"{what} is not a valid sparse table: {error}") from None
+    if matrix.ndim != 2 or matrix.indptr[-1] < 0:
+        raise BadInput(f"{what} is not a sparse table; its shape is {matrix.shape}")
     return matrix
 
 
@@ -226,7 +250,7 @@ def names_of(X: object) -> tuple[str, ...] | None:
 
 def require_names(learned: tuple[str, ...], X: object) -> None:
     """Raise `BadInput` if the columns of a frame are not those of the model, in the same order."""
-    given = (names_of(X) if learned else None) or ()
+    given = names_of(X) or ()
     if not given or given == learned:
         return
     missing = [name for name in learned if name not in given]
@@ -461,7 +485,7 @@ class Labels:
             Numbers, the lowest of the classes, and codes.
         """
         numbers, kinds = self._by_number, {self.values.dtype.kind}
-        if numbers is not None and isinstance(y, np.ndarray) and kinds == {y.dtype.kind, "i"}:
+        if numbers is not None and type(y) is np.ndarray and kinds == {y.dtype.kind, "i"}:
             return require_vector(y, rows, "y").astype(np.int64), int(self._sorted[0]), numbers
         return self.encode(y, rows), 0, self._every
 
@@ -522,5 +546,5 @@ def _as_labels(y: object) -> NDArray[Any]:
     nested = (list, tuple, np.ndarray)
     if isinstance(y, list | tuple) and not any(isinstance(label, nested) for label in y):
         return np.fromiter(y, dtype=object, count=len(y))
-    is_array = isinstance(y, np.ndarray) or hasattr(y, "to_numpy")
+    is_array = type(y) is np.ndarray or hasattr(y, "to_numpy")
     return np.asarray(y) if is_array else as_array(y, "y")

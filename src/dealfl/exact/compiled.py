@@ -201,9 +201,9 @@ def twin(plain: Callable[P, R]) -> Callable[P, R]:
         if pair.loop is None and mode == "always" and not pair.failed:
             pair.load(given)
         if pair.loop is None:
-            return cast(R, pair.run_plain(given))
+            return pair.run_plain(given)  # type: ignore[no-any-return]
         try:
-            return cast(R, pair.loop(*given))
+            return pair.loop(*given)  # type: ignore[no-any-return]
         except (OSError, RuntimeError):  # it cannot be compiled for arguments of other types
             pair.loop = None
             pair.failed = True

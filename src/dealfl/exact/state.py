@@ -193,6 +193,7 @@ class Proposal:
 
     place: Int64s | slice  # ascending indices of the cells
     values: Integers
+    added: Integers  # to what is there now
 
     @property
     def indices(self) -> Int64s:
@@ -254,7 +255,7 @@ class State:
                 place = entries.indices
                 values = cells.at(place) + entries.values
             spec.require_fit(values)
-            proposals[spec.name] = Proposal(place, values)
+            proposals[spec.name] = Proposal(place, values, entries.values)
         return proposals
 
     def commit(self, proposals: Mapping[str, Proposal]) -> None:
@@ -262,6 +263,12 @@ class State:
         for name, proposal in proposals.items():
             self._cells[name].put(proposal.place, proposal.values)  # type: ignore[arg-type]
             self._hashes[name].mark(proposal.place)
+
+    def restore(self, proposals: Mapping[str, Proposal]) -> None:
+        """Write what was there before proposed values, however many of them are written."""
+        for name, proposal in proposals.items():
+            before = proposal.values - proposal.added
+            self._cells[name].put(proposal.place, before)  # type: ignore[arg-type]
 
     def stale(self, name: str) -> NDArray[np.bool_]:
         """Return the marks of the blocks of an array in memory that the next digest hashes again.

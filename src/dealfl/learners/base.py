@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ from dealfl.learners.saved import SavedLearner
 
 Arrays = dict[str, NDArray[Any]]
 SparseVector = tuple[NDArray[np.int64], NDArray[np.float64]]
+_MAX_UNBOUNDED = 1 << 12  # features of a saved learner with one bound for all
+Result = TypeVar("Result")
+Undo = list[Callable[[], None]]  # each takes one change back, if it was made, however often called
 
 
 class Learner(ABC):
@@ -404,12 +407,27 @@ class Learner(ABC):
         delta : Statistics
             Statistics to add; another schema or a sum that does not fit is an error.
         """
-        self._state.commit(self._state.propose(delta))
+        self._atomically(self._merge, delta)
+
+    def _merge(self, delta: Statistics, undo: Undo) -> None:
+        self._apply(delta, undo, forgetting=False)
         self._forget_model()
         cells = delta.count_nonzero()
         self._work = Work(cells, delta.nbytes + 2 * 8 * cells)
 
-    def _apply(self, delta: Statistics, *, forgetting: bool) -> Statistics:
+    def _atomically(self, change: Callable[..., Result], *given: Any) -> Result:  # noqa: ANN401
+        """Run a change; on any error, also an interrupt, take back what it has changed."""
+        undo: Undo = []
+        work = self._work
+        try:
+            return change(*given, undo)
+        except BaseException:
+            for take_back in reversed(undo):
+                take_back()
+            self._work = work
+            raise
+
+    def _apply(self, delta: Statistics, undo: Undo, *, forgetting: bool) -> Statistics:
         """Add `delta`, or raise `NotLearned` and change nothing."""
         proposals = self._state.propose(delta)
         if forgetting:
@@ -417,17 +435,19 @@ class Learner(ABC):
                 self._refuse_unlearned(proposals)
             except Impossible as error:
                 raise self._not_learned(error) from None
+        undo.append(partial(self._restore_cells, proposals))
         self._state.commit(proposals)
         return delta
 
-    @contextmanager
-    def _undoing(self, delta: Statistics) -> Iterator[None]:
-        """Subtract `delta` again if an update of what is derived from the statistics fails."""
-        try:
-            yield
-        except BaseException:
-            self.merge(-delta)
-            raise
+    def _restore_cells(self, proposals: Mapping[str, Proposal]) -> None:
+        self._state.restore(proposals)
+        self._forget_model()
+
+    def _take_back(self, delta: Statistics, cells: NDArray[Any], before: NDArray[Any]) -> None:
+        """Subtract what was added in place, which shows in some cells."""
+        if not np.array_equal(cells, before):
+            self._state.commit(self._state.propose(-delta))
+            self._forget_model()
 
     @staticmethod
     def _not_learned(error: Impossible) -> NotLearned:
@@ -501,12 +521,23 @@ class Learner(ABC):
         if saved.learner != cls.name:
             raise Incompatible(f"{path} holds learner {saved.learner}, not {cls.name}")
         try:
+            cls._require_bounded(saved.settings)
             learner = cls(**saved.settings)
-        except TypeError as error:
+            learner._restore(saved)
+        except (BadBytes, Incompatible) as error:
+            raise type(error)(f"{path}: {error}") from None
+        except (TypeError, ValueError, ArithmeticError, LookupError, MemoryError) as error:
             raise BadBytes(f"{path}: the settings do not fit {cls.name}: {error}") from None
-        learner._restore(saved)
         learner._work = Work(0, 0)
         return learner
+
+    @classmethod
+    def _require_bounded(cls, settings: Mapping[str, Any]) -> None:
+        """Raise `BadBytes` unless the memory that saved settings need is bounded by their size."""
+        bounds, features = settings.get("feature_bound"), settings.get("n_features")
+        allowed = len(bounds) if isinstance(bounds, list) else _MAX_UNBOUNDED
+        if isinstance(features, int) and features > allowed:
+            raise BadBytes(f"the saved settings do not have bounds of {features} features")
 
     def _sections(self) -> dict[str, bytes]:
         return {"statistics": self.statistics.to_bytes()}

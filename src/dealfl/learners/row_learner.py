@@ -7,7 +7,8 @@ is forgotten −1. One pass over all rows gives one delta.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import BadBytes, BadInput, NotLearned
-from dealfl.exact import FixedPoint, Statistics, Work
-from dealfl.learners.base import Arrays, Learner
+from dealfl.exact import Deferred, FixedPoint, Statistics, Work
+from dealfl.learners.base import Arrays, Learner, Undo
 from dealfl.learners.inputs import (
     Labels,
     Matrix,
@@ -31,6 +32,7 @@ from dealfl.learners.saved import SavedLearner
 
 Int64s = NDArray[np.int64]
 Points = NDArray[np.int32]
+Part = tuple[Any, Any, int]  # rows and targets to learn (+1) or to forget (−1)
 
 _NAMES = "feature_names"  # a section of a saved learner
 
@@ -102,11 +104,14 @@ class RowLearner(Learner):
 
     def _as_rows(self, X: object) -> Matrix:
         """Return rows as a matrix; a data frame must have the columns that were learned."""
-        require_names(self._names, X)
+        if self._names:
+            require_names(self._names, X)
         return as_matrix(X, self.n_features)
 
-    def _remember_names(self, X: object) -> None:
-        self._names = self._names or names_of(X) or ()
+    def _remember_names(self, X: object, undo: Undo) -> None:
+        if not self._names and (names := names_of(X)):
+            undo.append(partial(setattr, self, "_names", ()))
+            self._names = names
 
     def _sections(self) -> dict[str, bytes]:
         named = {_NAMES: msgspec.json.encode(self._names)} if self._names else {}
@@ -117,7 +122,7 @@ class RowLearner(Learner):
         if _NAMES in saved.sections:
             try:
                 self.name_features(msgspec.json.decode(saved.section(_NAMES), type=list[str]))
-            except (msgspec.MsgspecError, BadInput) as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, BadInput) as error:
                 raise BadBytes(f"the saved feature names cannot be used: {error}") from None
 
     # -- rows as integers -------------------------------------------------------------------------
@@ -225,7 +230,7 @@ class RowLearner(Learner):
         Statistics
             The statistics that were added.
         """
-        return self._change(X, y, +1)
+        return self._atomically(self._change, [(X, y, +1)])
 
     def forget(self, X: object, y: object) -> Statistics:
         """Remove examples; the result is the same as if they had never been learned.
@@ -240,10 +245,43 @@ class RowLearner(Learner):
         Statistics
             The (negative) statistics that were added.
         """
-        return self._change(X, y, -1)
+        return self._atomically(self._change, [(X, y, -1)])
 
-    def _change(self, X: object, y: object, sign: int) -> Statistics:
-        return self.update((X, y)) if sign > 0 else self.update((), (X, y))
+    def update(self, learn: tuple[Any, ...] = (), forget: tuple[Any, ...] = ()) -> Statistics:
+        """Add and remove examples in one call; on any error nothing changes."""
+        parts = [(*part, sign) for part, sign in ((learn, +1), (forget, -1)) if part]
+        return self._atomically(self._change, parts)
+
+    def _change(self, parts: Sequence[Part], undo: Undo) -> Statistics:
+        """Learn and forget examples in turn."""
+        deltas = []
+        rows = stored = 0
+        for X, y, sign in parts:
+            matrix = self._as_rows(X)
+            deltas.append(self._change_batch(matrix, y, sign, undo))
+            rows += matrix.shape[0]
+            stored += matrix.size
+            if matrix is not X:
+                self._remember_names(X, undo)
+        delta = deltas[0] if len(deltas) == 1 else self._sum(deltas)
+        self._work = self._cost_of(rows, stored, delta)
+        return delta
+
+    def _sum(self, deltas: Sequence[Statistics]) -> Statistics:
+        schema = self.schema
+        return Statistics(
+            schema, Deferred(schema, lambda: sum(deltas, Statistics.zero(schema)).arrays)
+        )
+
+    def _change_batch(self, X: Matrix, y: object, sign: int, undo: Undo) -> Statistics:
+        """Learn or forget rows of a checked table; return what was added."""
+        points = self._as_points(X, y)
+        return self._update(points, np.full(len(points), sign), [], undo)
+
+    def _cost_of(self, rows: int, stored: int, delta: Statistics) -> Work | Callable[[], Work]:
+        """Return the cost of changing the statistics by rows with so many stored values."""
+        del stored, delta
+        return partial(self._cost, rows)
 
     def difference(
         self, learn: Sequence[Record], forget: Sequence[Record], kept: Sequence[Record] = ()
@@ -262,24 +300,15 @@ class RowLearner(Learner):
         records = [*learn, *forget]
         points, signs = self._points_of(records), _signs(len(learn), len(forget))
         ids = [getattr(record, "id", -1) for record in records]
-        delta = self._update(points, signs, [] if -1 in ids else ids)
-        return Change(delta, self._cost(len(learn)), self._cost(len(forget)))
+        costs = self._cost(len(learn)), self._cost(len(forget))
+        return self._atomically(
+            lambda undo: Change(self._update(points, signs, [] if -1 in ids else ids, undo), *costs)
+        )
 
-    def update(self, learn: tuple[Any, ...] = (), forget: tuple[Any, ...] = ()) -> Statistics:
-        """Add and remove examples in one pass; on any error nothing changes."""
-        parts = [self._as_points(*part) for part in (learn, forget) if part]
-        sizes = len(parts[0]) if learn else 0, len(parts[-1]) if forget else 0
-        delta = self._update(np.concatenate(parts), _signs(*sizes), []) if parts else None
-        if learn:
-            self._remember_names(learn[0])
-        self._work = self._cost(sum(sizes))
-        return Statistics.zero(self.schema) if delta is None else delta
-
-    def _update(self, points: Points, signs: Int64s, ids: Sequence[int]) -> Statistics:
+    def _update(self, points: Points, signs: Int64s, ids: Sequence[int], undo: Undo) -> Statistics:
         delta = self._signed(points, signs)
-        self._apply(delta, forgetting=bool((signs < 0).any()))
-        with self._undoing(delta):
-            self._follow_points(points, signs, ids)
+        self._apply(delta, undo, forgetting=bool((signs < 0).any()))
+        self._follow_points(points, signs, ids)
         return delta
 
     # -- the model --------------------------------------------------------------------------------

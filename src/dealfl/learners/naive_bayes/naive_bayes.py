@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from dealfl.errors import BadInput, Impossible
+from dealfl.errors import Impossible
 from dealfl.exact import (
     BLOCK,
     ArraySpec,
@@ -29,7 +30,7 @@ from dealfl.exact import (
     Work,
     require_finite,
 )
-from dealfl.learners.base import Arrays, SparseVector
+from dealfl.learners.base import Arrays, SparseVector, Undo
 from dealfl.learners.description import LABELLED, DataLimits, Workload, labelled_rows
 from dealfl.learners.inputs import (
     Clip,
@@ -39,6 +40,7 @@ from dealfl.learners.inputs import (
     Matrix,
     Offset,
     dense_blocks,
+    require_amount,
     require_integer,
 )
 from dealfl.learners.naive_bayes.plain import (
@@ -132,11 +134,9 @@ class NaiveBayes(Classifier):
     ) -> None:
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
         bits = require_integer(fraction_bits, "fraction_bits", 1, _MAX_BITS)
-        if not np.isfinite(smoothing) or smoothing <= 0:
-            raise BadInput(f"smoothing is {smoothing!r}; it must be a finite number > 0")
+        self._smoothing = require_amount(smoothing, "smoothing", zero=False)
         self._labels = Labels(classes)
         self._clip = clip
-        self._smoothing = float(smoothing)
         self._grid = FixedPoint.of(features, feature_bound, bits, offset=offset, signed=False)
         shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
         count = len(self._labels)
@@ -178,49 +178,56 @@ class NaiveBayes(Classifier):
 
     # -- statistics -----------------------------------------------------------------------------
 
-    def _change(self, X: object, y: object, sign: int) -> Statistics:
-        matrix = self._as_rows(X)
-        first, counts, sums, done = self._change_live(matrix, y, sign)
-        arrays = Deferred(self.schema, lambda: self._entries(first, sign * counts, sign * sums))
-        delta = Statistics(self.schema, arrays)
-        if not done:
-            self._apply(delta, forgetting=sign < 0)
-        self._remember_names(X)
-        self._model = None
-        stored, rows = matrix.size, matrix.shape[0]
-        self._work = lambda: Work(stored + rows, 8 * stored + 2 * 8 * delta.count_nonzero())
-        return delta
-
-    def _change_live(self, X: Matrix, y: object, sign: int) -> tuple[int, Int64s, Int64s, bool]:
-        """Return counts and sums of rows, of classes from the first on; change tables in memory.
-
-        The last result is False if the tables are elsewhere, or not clearly possible afterwards.
-        """
+    def _change_batch(self, X: Matrix, y: object, sign: int, undo: Undo) -> Statistics:
         live = self._live_tables()
-        first, classes = 0, len(self._labels)
         if (
             live is not None
             and type(X) is np.ndarray
             and X.dtype is _FLOATS
             and X.flags.c_contiguous
         ):
-            if len(X) == 1:  # only the tables of its class change
-                first, classes, found = int(self._labels.encode(y, 1)[0]), 1, (_FIRST, 0, _FIRST)
-            else:
-                found = self._labels.numbered(y, len(X))
-            counts = np.zeros(classes, np.int64)
-            sums = np.zeros((classes, X.shape[1]), np.int64)
-            grid = self._grid_parts, self._limits
-            if change_rows(X, *found, *grid, *live, first, counts, sums, sign):
-                self._mark_stale(first, classes)
-                return first, counts, sums, True
+            delta = self._change_live(live, X, y, sign, undo)
+            if delta is not None:
+                return delta
         codes = self._labels.encode(y, X.shape[0])
         counts = np.bincount(codes, minlength=len(self._labels))
         sums = self._sums_of(X, codes)
-        done = live is not None and add_changes(*live, self._limits, 0, counts, sums, sign)
-        if done:
-            self._mark_stale(0, len(counts))
-        return 0, counts, sums, done
+        delta = self._delta_of(0, counts, sums, sign)
+        if live is not None:
+            undo.append(partial(self._take_back, delta, live[0], live[0].copy()))
+            if add_changes(*live, self._limits, 0, counts, sums, sign):
+                self._mark_changed(0, len(counts))
+                return delta
+        self._apply(delta, undo, forgetting=sign < 0)
+        self._model = None
+        return delta
+
+    def _change_live(
+        self, live: tuple[Int64s, Int64s], X: Floats, y: object, sign: int, undo: Undo
+    ) -> Statistics | None:
+        """Change tables in memory; None if that fails, or is not clearly possible."""
+        first, classes = 0, len(self._labels)
+        if len(X) == 1:  # only the tables of its class change
+            first, classes, found = int(self._labels.encode(y, 1)[0]), 1, (_FIRST, 0, _FIRST)
+        else:
+            found = self._labels.numbered(y, len(X))
+        counts = np.zeros(classes, np.int64)
+        sums = np.zeros((classes, X.shape[1]), np.int64)
+        delta = self._delta_of(first, counts, sums, sign)
+        undo.append(partial(self._take_back, delta, live[0], live[0].copy()))
+        grid = self._grid_parts, self._limits
+        if not change_rows(X, *found, *grid, *live, first, counts, sums, sign):
+            return None
+        self._mark_changed(first, classes)
+        return delta
+
+    def _delta_of(self, first: int, counts: Int64s, sums: Int64s, sign: int) -> Statistics:
+        """Return the statistics of tables of classes from `first` on, computed when read."""
+        arrays = Deferred(self.schema, lambda: self._entries(first, sign * counts, sign * sums))
+        return Statistics(self.schema, arrays)
+
+    def _cost_of(self, rows: int, stored: int, delta: Statistics) -> Callable[[], Work]:
+        return lambda: Work(stored + rows, 8 * stored + 2 * 8 * delta.count_nonzero())
 
     def _live_tables(self) -> tuple[Int64s, Int64s] | None:
         counts, sums = self._state.cells("counts"), self._state.cells("sums")
@@ -228,7 +235,8 @@ class NaiveBayes(Classifier):
             return counts.low, sums.low
         return None
 
-    def _mark_stale(self, first: int, classes: int) -> None:
+    def _mark_changed(self, first: int, classes: int) -> None:
+        self._model = None
         stop, columns = first + classes, self.n_features
         stale, stale_sums = self._state.stale("counts"), self._state.stale("sums")
         stale[first // BLOCK : (stop - 1) // BLOCK + 1] = True

@@ -132,8 +132,7 @@ def add_changes(
         return False
     if sign < 0 and (after > new_counts[:, None] * limits).any():
         return False
-    counts[classes] = new_counts
-    before[:] = after
+    counts[classes], before[:] = new_counts, after  # no interrupt comes within a statement
     return True
 
 

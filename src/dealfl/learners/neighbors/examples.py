@@ -118,6 +118,34 @@ class HeldExamples:
         self._free.extend(slots.tolist())
         return self._forest.remove(slots, self.vectors, self.codes, self.ids)
 
+    def at(self, slots: Int64s) -> tuple[Int64s, Int32s, Int32s]:
+        """Return copies of the ids, vectors and codes in some slots."""
+        return self.ids[slots], self.vectors[slots], self.codes[slots]
+
+    def take_back(self, ids: Int64s) -> None:
+        """Undo `add`, however much of it was done."""
+        for number in ids.tolist():
+            self._slot_of.pop(number, None)
+        self._rebuild()
+
+    def put_back(self, slots: Int64s, ids: Int64s, vectors: Int32s, codes: Int32s) -> None:
+        """Undo `remove`, however much of it was done."""
+        self.ids[slots], self.vectors[slots], self.codes[slots] = ids, vectors, codes
+        self._slot_of.update(zip(ids.tolist(), slots.tolist(), strict=True))
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Derive free slots and the forest from the slots of the ids."""
+        self._used = len(self.ids)
+        used = np.zeros(self._used, np.bool_)
+        slots = np.array(list(self._slot_of.values()), dtype=np.int64)
+        used[slots] = True
+        self._free = np.flatnonzero(~used).tolist()
+        for array in (self.vectors, self.codes, self.ids):
+            array[: self._used][~used] = 0
+        self._forest = PrefixForest(self._signatures.tables)
+        self._forest.add(slots, self._signatures.of(self.vectors[slots]))
+
     # -- finding --------------------------------------------------------------------------------
 
     def slots_of(self, ids: object) -> Int64s:
@@ -194,13 +222,16 @@ class HeldExamples:
         count, columns = len(ids) // 8, self.vectors.shape[1]
         if [len(ids), len(codes), len(vectors)] != [8 * count, 4 * count, 4 * count * columns]:
             raise BadBytes("ids, classes and vectors of the saved examples differ in number")
+        numbers = np.frombuffer(ids, dtype="<i8").astype(np.int64)
+        classes = np.frombuffer(codes, dtype="<i4").astype(np.int64)
         rows = np.frombuffer(vectors, dtype="<i4").astype(np.int32).reshape(count, columns)
-        self.add(
-            np.frombuffer(ids, dtype="<i8").astype(np.int64),
-            rows,
-            np.frombuffer(codes, dtype="<i4").astype(np.int64),
-            self._signatures.of(rows),
-        )
+        if not (np.all(numbers[1:] > numbers[:-1]) and numbers.max(initial=0) < _IDS):
+            raise BadBytes("the ids of the saved examples are not ascending numbers below 2^62")
+        if not np.all((classes >= 0) & (classes < self._classes)):
+            raise BadBytes(f"a saved example has a class beyond the {self._classes} classes")
+        if not np.all(np.abs(rows.astype(np.int64)) <= self._signatures.limits):
+            raise BadBytes("a saved example is outside the bounds of its features")
+        self.add(numbers, rows, classes, self._signatures.of(rows))
 
 
 def _as_ids(ids: object, rows: int | None) -> Int64s:

@@ -12,6 +12,7 @@ people.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from dealfl.exact import (
     Work,
     in_memory,
 )
-from dealfl.learners.base import Arrays, SparseVector
+from dealfl.learners.base import Arrays, SparseVector, Undo
 from dealfl.learners.description import HIGHEST, LABELLED, DataLimits, Workload, labelled_rows
 from dealfl.learners.inputs import (
     Clip,
@@ -76,6 +77,7 @@ _MAX_FEATURES = 1 << 15
 _MAX_BITS = 24
 _DISTANCE_BITS = 63
 _CHANGE_BITS = 12  # of the buckets that are compared by `change`
+_NO_SLOTS = np.empty(0, np.int64)
 
 
 class Neighbors(Classifier):
@@ -204,6 +206,7 @@ class Neighbors(Classifier):
         self._model: Statistics | None = None  # the published one
         self._held = HeldExamples(signatures, features, len(labels))
         self._merged = False  # whether statistics of other workers were added
+        self._no_rows = np.empty((0, features)), np.empty(0, labels.values.dtype)
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
@@ -263,9 +266,8 @@ class Neighbors(Classifier):
             The statistics that were added.
         """
         points = self._as_points(X, y)
-        delta = self._exchange(points, self._held.new_ids(len(points), ids))
-        self._remember_names(X)
-        return delta
+        new = self._held.new_ids(len(points), ids)
+        return self._atomically(self._exchange, points, new, _NO_SLOTS, X)
 
     def forget(self, X: object = None, y: object = None, ids: object = None) -> Statistics:
         """Remove examples, by id or by value; the result is as if they had never been learned.
@@ -283,21 +285,32 @@ class Neighbors(Classifier):
             The (negative) statistics that were added.
         """
         slots = self._held.slots_of(ids) if ids is not None else self._equal(self._as_points(X, y))
-        return self._changed(*self._remove(slots))
+        return self._atomically(lambda undo: self._changed(*self._remove(slots, undo)))
 
-    def _update(self, points: Points, signs: Int64s, ids: Sequence[int]) -> Statistics:
+    def update(self, learn: tuple[Any, ...] = (), forget: tuple[Any, ...] = ()) -> Statistics:
+        """Add and remove examples in one pass; on any error nothing changes."""
+        gained, lost = (self._as_points(*(part or self._no_rows)) for part in (learn, forget))
+        slots, new = self._equal(lost), self._held.new_ids(len(gained))
+        X = learn[0] if learn else None
+        return self._atomically(self._exchange, gained, new, slots, X)
+
+    def _update(self, points: Points, signs: Int64s, ids: Sequence[int], undo: Undo) -> Statistics:
         gained, lost, numbers = points[signs > 0], points[signs < 0], np.array(ids, np.int64)
         slots = self._held.slots_of(numbers[signs < 0]) if ids else self._equal(lost)
         new = self._held.new_ids(len(gained), numbers[signs > 0] if ids else None)
-        return self._exchange(gained, new, slots)
+        return self._exchange(gained, new, slots, None, undo)
 
     def _equal(self, points: Points) -> Int64s:
         return self._held.slots_of_equal(points[:, 1:-1], points[:, -1])
 
-    def _exchange(self, points: Points, ids: Int64s, slots: Int64s | None = None) -> Statistics:
+    def _exchange(
+        self, points: Points, ids: Int64s, slots: Int64s, X: object, undo: Undo
+    ) -> Statistics:
         """Learn rows of integers under new ids, and forget the examples in some slots."""
+        self._remember_names(X, undo)
         codes, keys = points[:, -1].astype(np.int64), self._signatures.of(points[:, 1:-1])
-        gone, lost = (keys[:0], codes[:0]) if slots is None else self._remove(slots)
+        gone, lost = self._remove(slots, undo) if len(slots) else (keys[:0], codes[:0])
+        undo.append(partial(self._held.take_back, ids))
         self._held.add(ids, points[:, 1:-1], codes, keys)
         return self._changed(np.concatenate([gone, keys]), np.r_[lost, codes], new=len(codes))
 
@@ -323,13 +336,14 @@ class Neighbors(Classifier):
             "votes": Entries.summed(places.ravel(), votes),
         }
 
-    def _remove(self, slots: Int64s) -> tuple[Keys, Int64s]:
+    def _remove(self, slots: Int64s, undo: Undo) -> tuple[Keys, Int64s]:
         """Remove examples; `NotLearned` if merged statistics no longer count them."""
         if self._merged:
             keys = self._signatures.of(self._held.vectors[slots])
             codes = self._held.codes[slots, None].astype(np.int64)
             gone = Statistics(self.schema, self._arrays(keys, codes, np.full(len(codes), -1)))
             self._refuse_unlearned((self.statistics + gone).arrays)
+        undo.append(partial(self._held.put_back, slots, *self._held.at(slots)))
         return self._held.remove(slots)
 
     def _changed(self, keys: Keys, codes: Int64s, new: int = 0) -> Statistics:
@@ -368,10 +382,10 @@ class Neighbors(Classifier):
         """Return the digest of the statistics: equal if and only if schema and values are."""
         return self.statistics.digest() if self._held else super().digest()
 
-    def merge(self, delta: Statistics) -> None:
-        """Add the statistics that another worker learned or forgot."""
-        super().merge(delta)
+    def _merge(self, delta: Statistics, undo: Undo) -> None:
+        undo.append(partial(setattr, self, "_merged", self._merged))
         self._merged = True
+        super()._merge(delta, undo)
 
     def _sections(self) -> dict[str, bytes]:
         return super()._sections() | self._held.sections()

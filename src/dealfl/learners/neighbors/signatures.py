@@ -42,6 +42,7 @@ DirectionFeatures = Annotated[
 Digits = Annotated[Count, Meta(description="binary digits of the projection on each direction")]
 
 _BLOCK_VALUES = 1 << 19
+_MAX_ENTRIES = 1 << 25  # of directions; they are held in memory
 _BUCKET_BITS = 62  # of the number of a bucket and a class
 _DRAW_BYTES = 6
 _CLEAR_GAP = 1e-9  # relative; float votes that differ by less are compared as fractions
@@ -81,6 +82,12 @@ class Signatures:
             direction_features, "direction_features", 0, 1 << 15
         )
         self.directions = self.tables * -(-self.bits // self.digits)
+        if self.directions * len(limits) > _MAX_ENTRIES:
+            raise BadInput(
+                f"{self.directions} directions of {len(limits)} features exceed 2^25 numbers; "
+                "lower tables or bits"
+            )
+        self.limits = limits
         entries = self._draw_entries(limits)
         points = seeded_bytes(self.seed, "points", entries.size).astype(np.int64)
         origins = (2 * points.reshape(entries.shape) - 255) * limits // 1020

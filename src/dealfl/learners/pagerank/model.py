@@ -36,7 +36,7 @@ from dealfl.exact import (
     Work,
     in_memory,
 )
-from dealfl.learners.base import Arrays, SparseVector
+from dealfl.learners.base import Arrays, SparseVector, Undo
 from dealfl.learners.description import N_ITEMS, DataLimits, Workload, histories
 from dealfl.learners.histories import (
     Batch,
@@ -203,50 +203,63 @@ class PersonalizedPageRank(HistoryLearner):
 
     def learn(self, histories: object) -> Statistics:
         """Add histories."""
-        return self._change([(histories, +1)])
+        return self._atomically(self._change, [(histories, +1)])
 
     def forget(self, histories: object) -> Statistics:
         """Remove histories; the result is the same as if they had never been learned."""
-        return self._change([(histories, -1)])
+        return self._atomically(self._change, [(histories, -1)])
 
     def update(self, learn: tuple[Any, ...] = (), forget: tuple[Any, ...] = ()) -> Statistics:
         """Add and remove histories in one pass; on any error nothing changes."""
-        return self._change([(part[0], sign) for part, sign in ((learn, +1), (forget, -1)) if part])
+        parts = [(part[0], sign) for part, sign in ((learn, +1), (forget, -1)) if part]
+        return self._atomically(self._change, parts)
 
-    def _change(self, parts: Sequence[tuple[object, int]]) -> Statistics:
+    def _change(self, parts: Sequence[tuple[object, int]], undo: Undo) -> Statistics:
         size, schema = self._items, self.schema
         batches = [(as_batch(histories, size), sign) for histories, sign in parts]
-        changed = self._change_table(batches)
+        changed = self._change_table(batches, undo)
         if not changed:
             batches = [(as_batch(as_histories(given, size), size), sign) for given, sign in parts]
-            changed = self._change_table(batches)
+            changed = self._change_table(batches, undo)
         # without a cycle of references, which would keep large tables in memory
         delta = Statistics(schema, Deferred(schema, lambda: count_pairs(schema, batches)))
         if not changed:
-            self._apply(delta, forgetting=any(sign < 0 for _, sign in batches))
-            with self._undoing(delta):
-                self._follow_delta(delta)
+            self._apply(delta, undo, forgetting=any(sign < 0 for _, sign in batches))
+            self._follow_delta(delta)
         self._work = lambda: signed_cost(batches, delta.count_nonzero())
         return delta
 
-    def _change_table(self, batches: Signed) -> bool:
+    def _change_table(self, batches: Signed, undo: Undo) -> bool:
         """Change counts in memory; return False if they are elsewhere or a history is no set."""
         learned = sum([len(batch.starts) - 1 for batch, sign in batches if sign > 0])
         table, counts = self._table, self._item_counts
         if table is None or counts is None or self._room < learned:
             return False
         stale = self._state.stale("items"), self._state.stale("pairs")
-        for index, (batch, sign) in enumerate(batches):
-            changed = False
-            try:
-                changed = table.change(counts, stale, batch, sign)
-            finally:
-                for done, done_sign in () if changed else batches[:index]:
-                    table.change(counts, stale, done, -done_sign)
-            if not changed:
+        for batch, sign in batches:
+            self._watch(counts, batch, sign, undo)
+            if not table.change(counts, stale, batch, sign):
+                for take_back in reversed(undo):
+                    take_back()
                 return False
         self._room -= learned
         return True
+
+    def _watch(self, counts: NDArray[np.int32], batch: Batch, sign: int, undo: Undo) -> None:
+        """Have a change in place taken back: every history changes the counts of its items."""
+        if not len(batch.items):
+            return
+        first = int(batch.items[0]) % self._items
+        count, room = counts[first : first + 1], self._room
+        before = count.copy()
+
+        def take_back() -> None:
+            if count != before:
+                delta = Statistics(self.schema, count_pairs(self.schema, [(batch, sign)]))
+                self._take_back(delta, count, before)
+                self._room = room
+
+        undo.append(take_back)
 
     def _replaced(self, owners: Sequence[Replaced]) -> Change:
         return replaced(self.schema, owners)
@@ -262,9 +275,8 @@ class PersonalizedPageRank(HistoryLearner):
             _note_partners(self._partners, numbers, after)
         self._room -= max(int(delta[name].values.low.max(initial=0)) for name in delta)
 
-    def merge(self, delta: Statistics) -> None:
-        """Add the statistics that another worker learned or forgot."""
-        super().merge(delta)
+    def _merge(self, delta: Statistics, undo: Undo) -> None:
+        super()._merge(delta, undo)
         self._room -= max(int(delta[name].values.low.max(initial=0)) for name in delta)
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:
@@ -301,8 +313,9 @@ class PersonalizedPageRank(HistoryLearner):
     def _sparse_row(self, item: int) -> tuple[Int64s, Int64s]:
         if self._partners is None:
             pairs = self._state.snapshot()["pairs"]
-            self._partners = {}
-            _note_partners(self._partners, pairs.indices, pairs.values.low)
+            partners: dict[int, set[int]] = {}
+            _note_partners(partners, pairs.indices, pairs.values.low)
+            self._partners = partners
         others = np.array(sorted(self._partners.get(item, ())), dtype=np.int64)
         numbers = pair_number(np.full(len(others), item), others)
         return others, self._state.cells("pairs").at(numbers).low

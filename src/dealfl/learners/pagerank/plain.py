@@ -51,16 +51,24 @@ def change_histories(
         return NO_SET
     table = _Table(pairs, items, guard, rank_of, full)
     histories = [ids[start:stop] for start, stop in pairwise(starts.tolist())]
-    for done, history in enumerate(histories):
-        problem = table.forget(history, refused) if forgets else table.step(history, +1, refused)
-        if problem:
-            for earlier in histories[:done]:
-                table.step(earlier, +1, refused)
-            return problem
-    for history in histories:
-        stale[numbers_of(history) // BLOCK] = True
-    stale_items[ids // BLOCK] = True
-    return 0
+    log: Log = []
+    step = table.forget if forgets else table.learn
+    try:
+        for history in histories:
+            problem = step(history, refused, log)
+            if problem:
+                table.restore(log)
+                return problem
+        for history in histories:
+            stale[numbers_of(history) // BLOCK] = True
+        stale_items[ids // BLOCK] = True
+        return 0  # noqa: TRY300 - an interrupt here undoes the change, too
+    except BaseException:
+        table.restore(log)
+        raise
+
+
+Log = list[tuple[Int64s, Int32s, Int64s, Int32s, Int32s]]  # cells, counts, items, counts, slacks
 
 
 class _Table(NamedTuple):
@@ -72,7 +80,18 @@ class _Table(NamedTuple):
     rank_of: Int64s
     full: bool
 
-    def forget(self, history: Int64s, refused: Int64s) -> int:
+    def learn(self, history: Int64s, refused: Int64s, log: Log) -> int:
+        """Add one history."""
+        return self._step(history, +1, refused, log)
+
+    def restore(self, log: Log) -> None:
+        """Write what was there before the first entry of a log."""
+        for cells, counts, items, item_counts, slacks in reversed(log):
+            self.pairs[cells] = counts
+            self.items[items] = item_counts
+            self.guard[items] = slacks
+
+    def forget(self, history: Int64s, refused: Int64s, log: Log) -> int:
         """Subtract one history unless the statistics show that it was not learned."""
         if np.any(self.items[history] <= 0):
             return NEGATIVE
@@ -80,9 +99,9 @@ class _Table(NamedTuple):
             if self._count_slacks(item) < 0:
                 refused[:] = item, self.items[item] - 1
                 return TIGHT
-        return self.step(history, -1, refused)
+        return self._step(history, -1, refused, log)
 
-    def step(self, history: Int64s, sign: int, refused: Int64s) -> int:
+    def _step(self, history: Int64s, sign: int, refused: Int64s, log: Log) -> int:
         """Add or subtract the pairs of one history, and update the slacks of its items."""
         pairs, items, size = self.pairs, self.items, len(self.items)
         own = history
@@ -107,12 +126,17 @@ class _Table(NamedTuple):
         if sign < 0 and len(tight):
             refused[:] = own[tight[0]], items[own[tight[0]]] - 1
             return TIGHT
-        pairs[cells] = values + sign
         if self.full:
-            pairs[_starts(ranks[lower], size, True) + ranks[upper]] = values + sign
-        items[own] += sign
+            mirrored = _starts(ranks[lower], size, True) + ranks[upper]
+            cells = np.concatenate((cells, mirrored))
+            values = np.concatenate((values, values))
+        counts = items[own]
         follow = _after_learning if sign > 0 else _after_forgetting
-        self.guard[own] = follow(lines, by_item, items[own])
+        slacks = follow(lines, by_item, counts + sign)
+        log.append((cells, values, own, counts, lines))
+        pairs[cells] = values + sign
+        items[own] = counts + sign
+        self.guard[own] = slacks
         return 0
 
     def _count_slacks(self, item: int) -> int:
@@ -123,9 +147,9 @@ class _Table(NamedTuple):
         slacks = np.delete(self.items[item] - row, rank)
         smallest = int(slacks.min(initial=count))
         small = slacks[(slacks >= 0) & (slacks < LEVELS)]
-        self.guard[item, :LEVELS] = np.bincount(small, minlength=LEVELS)
         depth = ALL if count < LEVELS else max(smallest, LEVELS)
-        self.guard[item, LEVELS] = 0 if smallest < 0 else depth
+        known = 0 if smallest < 0 else depth
+        self.guard[item] = np.append(np.bincount(small, minlength=LEVELS), known)
         return smallest
 
 
@@ -185,17 +209,27 @@ def add_histories(
     size = len(items)
     if not _are_sets(starts, ids, size):
         return NO_SET
-    items += np.bincount(ids, minlength=size).astype(np.int32)
     ranks = rank_of[ids] if len(rank_of) else ids
     ones = np.ones(len(ids), dtype=np.int32)
     table = sparse.csr_array((ones, ranks, starts), shape=(len(starts) - 1, size))
-    for first, rows in row_products(table):
-        block = rows.tocoo()
-        high = block.row.astype(np.int64) + first
-        low = block.col.astype(np.int64)
-        kept = np.flatnonzero(high != low if full else high > low)
-        pairs[_starts(high[kept], size, full) + low[kept]] += block.data[kept]
-    return 0
+    before, log = items.copy(), list[tuple[Int64s, Int32s]]()
+    try:
+        for first, rows in row_products(table):
+            block = rows.tocoo()
+            high = block.row.astype(np.int64) + first
+            low = block.col.astype(np.int64)
+            kept = np.flatnonzero(high != low if full else high > low)
+            cells = _starts(high[kept], size, full) + low[kept]
+            counts = pairs[cells]
+            log.append((cells, counts))
+            pairs[cells] = counts + block.data[kept]
+        items += np.bincount(ids, minlength=size).astype(np.int32)
+        return 0  # noqa: TRY300 - an interrupt here undoes the change, too
+    except BaseException:
+        for cells, counts in log:
+            pairs[cells] = counts
+        items[:] = before
+        raise
 
 
 @twin
@@ -236,6 +270,7 @@ def most_similar(
 
 def _similarities(row: Int32s, held: Int32s, rank: int) -> Floats:
     either = held + (held[rank] - row)
+    either += either == 0  # only of impossible counts
     similarities = np.zeros(len(held))
     np.divide(row, either, out=similarities, where=row != 0)
     return similarities

@@ -114,9 +114,9 @@ def shift_row(low: Int64s, high: Int64s, row: Points, sign: int) -> bool:
         return _shift(low, added)
     if high.min() < -_ROOM or high.max() > _ROOM:
         return False
-    low += added  # fits 63 bits
-    high += low >> LOW_BITS
-    low &= LOW_MASK
+    total = low + added  # fits 63 bits
+    # no interrupt comes within a statement, so no sum has a new low part and an old high part
+    low[:], high[:] = total & LOW_MASK, high + (total >> LOW_BITS)
     return True
 
 
@@ -134,9 +134,11 @@ def change_moments(
     """Add moments of a batch or subtract them; return like `change_row`, without a table."""
     if len(high):
         total = low + sign * added
-        if not _shift(high, sign * added_high + (total >> LOW_BITS)):
+        change = sign * added_high + (total >> LOW_BITS)
+        total_high = high + change
+        if not _fits(high, change, total_high):
             return SAME
-        np.bitwise_and(total, LOW_MASK, out=low)
+        low[:], high[:] = total & LOW_MASK, total_high
     elif not _shift(low, sign * added):
         return SAME
     stale.fill(True)
@@ -145,11 +147,14 @@ def change_moments(
 
 def _shift(values: Int64s, added: Int64s) -> bool:
     total = values + added
-    overflow = (values ^ total) & (added ^ total)
-    if overflow.min() < 0:
+    if not _fits(values, added, total):
         return False
     values[:] = total
     return True
+
+
+def _fits(values: Int64s, added: Int64s, total: Int64s) -> bool:
+    return bool(((values ^ total) & (added ^ total)).min() >= 0)
 
 
 def _find_doubtful(low: Int64s, high: Int64s, limit: float, doubtful: Points) -> int:

@@ -33,7 +33,7 @@ from dealfl.exact import (
     Work,
     require_finite,
 )
-from dealfl.learners.base import Arrays
+from dealfl.learners.base import Arrays, Undo
 from dealfl.learners.description import (
     LABELLED,
     NUMBERED,
@@ -104,7 +104,7 @@ class NormalEquations(RowLearner):
         clip: bool,
         storage: Storage | None,
     ) -> None:
-        bits = require_integer(grid.fraction_bits, "fraction_bits", 1, MAX_BITS)
+        bits = grid.fraction_bits
         columns = 1 + len(grid.bound) + targets
         width = 64 if 2 * bits + _MAX_ROWS_BITS <= 62 else 96
         moments = ArraySpec("moments", columns * (columns + 1) // 2, width)
@@ -112,7 +112,6 @@ class NormalEquations(RowLearner):
         super().__init__(Schema(self.name, shape, (moments,)), storage)
         self._grid, self._targets, self._columns, self._wide = grid, targets, columns, moments.wide
         self._clip, self._weights, self._size = clip, weights, moments.size
-        self._one_row, self._cost_of_one = (1, len(grid.bound)), self._cost(1)
         # of each column: bound, scale, size of a grid step in the factor, unit of a weight or goal
         self._scales = np.zeros((4, columns))
         self._scales[:2, 1 : columns - targets] = grid.bound, grid.scale
@@ -176,23 +175,16 @@ class NormalEquations(RowLearner):
         """Return the arrays `weights` and `bias`."""
         return {"weights": self.weights, "bias": np.asarray(self.bias)}
 
-    def _change(self, X: object, y: object, sign: int) -> Statistics:
-        if type(X) is np.ndarray and X.shape == self._one_row and X.dtype is _FLOATS:
-            matrix: Matrix = X
-        else:
-            matrix = self._as_rows(X)
-        rows = matrix.shape[0]
-        delta = self._change_one(matrix, y, sign) if rows == 1 else None
+    def _change_batch(self, X: Matrix, y: object, sign: int, undo: Undo) -> Statistics:
+        rows = X.shape[0]
+        delta = self._change_one(X, y, sign, undo) if rows == 1 else None
         if delta is None:
-            moments, last = self._moments(matrix, self._target_columns(y, rows))
-            delta = self._add(moments, sign)
+            moments, last = self._moments(X, self._target_columns(y, rows))
+            delta = self._add(moments, sign, undo)
             self._weights.follow(last[:_FEW], sign, rows)
-        if matrix is not X:
-            self._remember_names(X)
-        self._work = self._cost_of_one if rows == 1 else self._cost(rows)
         return delta
 
-    def _change_one(self, X: Matrix, y: object, sign: int) -> Statistics | None:
+    def _change_one(self, X: Matrix, y: object, sign: int, undo: Undo) -> Statistics | None:
         """Learn or forget one row in place; None if that is not possible, and nothing changed."""
         state, weights = self._state, self._weights
         cells = state.cells("moments")
@@ -201,6 +193,9 @@ class NormalEquations(RowLearner):
         low, high = cells.low, cells.low[:0] if cells.high is None else cells.high
         row = np.empty((2, self._columns), np.int32)
         table, fresh = weights.table()
+        delta = self._delta_of(partial(self._product, row), sign)
+        count = low[:1]  # the number of examples
+        undo.append(partial(self._take_back, delta, count, count.copy()))
         outcome = change_row(
             np.ascontiguousarray(X, np.float64),
             self._target_values(y, 1),
@@ -225,22 +220,23 @@ class NormalEquations(RowLearner):
             weights.drop()
         else:
             weights.follow(row[:1].astype(np.int64), sign, 1)
-        return self._delta_of(partial(self._product, row), sign)
+        return delta
 
-    def _add(self, moments: Integers, sign: int) -> Statistics:
+    def _add(self, moments: Integers, sign: int, undo: Undo) -> Statistics:
         """Add or subtract the moments of a batch, or raise `NotLearned` and change nothing."""
         delta = self._delta_of(lambda: moments, sign)
         cells = self._state.cells("moments")
         if isinstance(cells, DenseCells):
             low, high = Integers(cells.low, cells.high).parts
             doubtful = np.empty(self._columns, np.int32)
+            undo.append(partial(self._take_back, delta, low[:1], low[:1].copy()))
             live = low, high, self._limit, self._state.stale("moments"), *moments.parts
             count = change_moments(*live, sign, doubtful)
             if count == 0 or (count > 0 and self._is_possible(doubtful[:count])):
                 return delta
             if count > 0:
                 change_moments(*live, -sign, doubtful)
-        return self._apply(delta, forgetting=sign < 0)
+        return self._apply(delta, undo, forgetting=sign < 0)
 
     def _product(self, row: Points) -> Integers:
         return exact_gram(row[:1].astype(np.int64), self._grid.fraction_bits, wide=self._wide)
@@ -408,9 +404,10 @@ class Tikhonov(NormalEquations):
         storage: Storage | None = None,
     ) -> None:
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
-        grid = FixedPoint.of(features, feature_bound, fraction_bits, offset=offset)
+        bits = require_integer(fraction_bits, "fraction_bits", 1, MAX_BITS)
+        grid = FixedPoint.of(features, feature_bound, bits, offset=offset)
         self._target_grid = FixedPoint.of(
-            1, target_bound, fraction_bits, offset=target_offset, what="target"
+            1, target_bound, bits, offset=target_offset, what="target"
         )
         self._target_scale = float(self._target_grid.scale[0])
         shape: dict[str, Setting] = {"n_features": features}
@@ -457,9 +454,12 @@ class Tikhonov(NormalEquations):
     def score(self, X: object, y: object) -> float:
         """Return R², the explained fraction of the variance of the targets; nan without rows."""
         predicted = self.predict(X)
-        targets = np.asarray(as_vector(y, len(predicted)), dtype=np.float64)
-        residual = float(np.sum((targets - predicted) ** 2))
-        spread = float(np.sum((targets - targets.mean()) ** 2)) if len(targets) else np.nan
+        targets = self._target_values(y, len(predicted))
+        if not np.isfinite(targets).all():
+            raise BadInput("y holds a value that is not a finite number")
+        with np.errstate(over="ignore"):
+            residual = float(np.sum((targets - predicted) ** 2))
+            spread = float(np.sum((targets - targets.mean()) ** 2)) if len(targets) else np.nan
         return 1.0 - residual / spread if spread else float(residual == 0.0)
 
     def _target_points(self, y: object, rows: int) -> Int64s:
@@ -529,8 +529,9 @@ class TikhonovClassifier(NormalEquations, Classifier):
         storage: Storage | None = None,
     ) -> None:
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
+        bits = require_integer(fraction_bits, "fraction_bits", 1, MAX_BITS)
         self._labels = Labels(classes)
-        grid = FixedPoint.of(features, feature_bound, fraction_bits, offset=offset)
+        grid = FixedPoint.of(features, feature_bound, bits, offset=offset)
         shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
         weights = RidgeWeights(  # the goal is +1 for the class and -1 for the rest
             grid,

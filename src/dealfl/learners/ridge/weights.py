@@ -14,8 +14,9 @@ from msgspec import Meta
 from numpy.typing import NDArray
 from scipy import linalg
 
-from dealfl.errors import BadInput, unknown_name
+from dealfl.errors import unknown_name
 from dealfl.exact import FixedPoint, Integers
+from dealfl.learners.inputs import require_amount
 from dealfl.learners.ridge.moments import packed
 from dealfl.learners.ridge.plain import MIN_SLACK, fill_matrix, solve_table, update_table
 from dealfl.settings import Amount, OneOf
@@ -57,11 +58,10 @@ class RidgeWeights:
         intercept: bool,
         target_offset: float = 0.0,
     ) -> None:
-        if not np.isfinite(penalty) or penalty < 0:
-            raise BadInput(f"penalty is {penalty!r}; it must be a finite number ≥ 0")
         if solver not in SOLVERS:
             raise unknown_name("solver", solver, SOLVERS)
-        self.penalty, self.solver, self.intercept = float(penalty), solver, intercept
+        self.penalty = require_amount(penalty, "penalty", zero=True)
+        self.solver, self.intercept = solver, intercept
         self.goal, self._offset, self.target_offset = np.array(goal), grid.offset, target_offset
         self.is_shifted = bool(grid.offset.any() or target_offset)
         # of [1, features]: size of a grid step if features lie in [-1, 1], and unit of a weight

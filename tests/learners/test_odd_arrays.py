@@ -104,7 +104,8 @@ def odd_targets(targets: Any) -> Iterator[tuple[str, Any]]:
         yield repr(value)[:15], [value] * 6
     yield "unsigned", np.full(6, 2**64 - 1, np.uint64)
     yield "sparse", sparse.csr_array(targets[None].astype(float))
-    for thing in (None, 5, "abcdef", {}, np.array(1)):
+    things: tuple[Any, ...] = (None, 5, "abcdef", {}, np.array(1))
+    for thing in things:
         yield repr(thing)[:15], thing
 
 

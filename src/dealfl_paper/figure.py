@@ -25,7 +25,9 @@ class Verdict(StrEnum):
 
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"
+    IMPLEMENTATION_BOUND = "implementation-bound"  # the timed replica reaches it, we do not
     NOT_COMPARABLE = "not comparable"
+    TOO_SMALL = "too small to judge"  # in a quick run
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Claim:
     here: str
     verdict: Verdict
     why: str
+    replica: str = "–"  # the same with a replica of the paper's way
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +126,16 @@ def mean_with_interval(values: Sequence[float]) -> str:
 # -- verdicts -----------------------------------------------------------------------------------
 
 
-def judge(holds: bool, *, comparable: bool = True) -> Verdict:
-    """Return the verdict on a claim that holds or not; stand-in data is not comparable."""
+def judge(holds: bool, *, comparable: bool = True, replica_holds: bool = False) -> Verdict:
+    """Return the verdict on a claim that holds or not; stand-in data is not comparable.
+
+    >>> judge(False, replica_holds=True).value
+    'implementation-bound'
+    """
     if not comparable:
         return Verdict.NOT_COMPARABLE
+    if not holds and replica_holds:
+        return Verdict.IMPLEMENTATION_BOUND
     return Verdict.REPRODUCED if holds else Verdict.NOT_REPRODUCED
 
 

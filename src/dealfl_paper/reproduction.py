@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dealfl.errors import DatasetMissing, DealError, unknown_name
+from dealfl.exact import prefer_loops
 from dealfl.simulate import require_processes
-from dealfl_paper.figure import Claim, Figure, Row, Setting
+from dealfl_paper.figure import Claim, Figure, Row, Setting, Verdict
 from dealfl_paper.figures import FIGURES
 from dealfl_paper.store import Store
 
@@ -40,11 +41,20 @@ class Done:
     rows: Sequence[Row]
     skipped: Sequence[str]
     elapsed_s: float
+    quick: bool = False
 
     @property
     def claims(self) -> Sequence[Claim]:
-        """The claims that these rows judge."""
-        return self.figure.claims(self.rows) if self.rows else ()
+        """The claims that these rows judge; fewer or smaller settings than all judge nothing."""
+        claims = self.figure.claims(self.rows) if self.rows else ()
+        if not self.quick or self.settings == self.figure.settings(False):
+            return claims
+        return [
+            claim
+            if claim.verdict is Verdict.NOT_COMPARABLE
+            else replace(claim, verdict=Verdict.TOO_SMALL)
+            for claim in claims
+        ]
 
 
 @dataclass(slots=True)
@@ -154,6 +164,7 @@ def _perform_named(name: str, setting: Setting) -> tuple[Sequence[Row] | str, fl
 
 
 def _perform(figure: Figure, setting: Setting) -> tuple[Sequence[Row] | str, float]:
+    prefer_loops()  # else a time would depend on what ran before in the same process
     begun_s = time.perf_counter()
     try:
         rows: Sequence[Row] | str = figure.run(setting)
@@ -173,4 +184,4 @@ def _done(figure: Figure, store: Store, quick: bool, skipped: dict[tuple[str, in
     ]
     rows = [row for setting in settings for row in store.rows(figure.name, setting) or ()]
     elapsed_s = sum(store.elapsed_s(figure.name, setting) for setting in settings)
-    return Done(figure, settings, rows, tuple(dict.fromkeys(reasons)), elapsed_s)
+    return Done(figure, settings, rows, tuple(dict.fromkeys(reasons)), elapsed_s, quick)

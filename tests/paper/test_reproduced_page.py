@@ -44,7 +44,7 @@ def test_results_hold_the_claims_and_the_rows_of_every_figure(stored: Path) -> N
     found = reproduce(stored, quick=True)
     results = json.loads(json.dumps(as_results(found), allow_nan=False))
     assert {tuple(claim) for claim in results["claims"]} == {
-        ("figure", "claim", "paper", "here", "verdict", "why")
+        ("figure", "claim", "paper", "here", "verdict", "why", "replica")
     }
     assert all(all(claim.values()) for claim in results["claims"])
     assert set(results["figures"]) == {figure.name for figure in FIGURES}

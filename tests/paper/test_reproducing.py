@@ -29,7 +29,8 @@ def test_stored_rows_are_not_run_again(
     only(monkeypatch, replace(figure, run=run))
     done = reproduce(stored, quick=True).figures[0]
     assert done.rows
-    assert done.claims == figure.claims(done.rows)
+    judged = figure.claims(done.rows)
+    assert [one.claim for one in done.claims] == [one.claim for one in judged]
 
 
 def test_a_stopped_run_resumes_where_it_was(

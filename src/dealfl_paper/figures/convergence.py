@@ -32,6 +32,7 @@ from dealfl_paper.figure import (
     show_number,
     values_of,
 )
+from dealfl_paper.one_user import change_models
 from dealfl_paper.problems import Problem, load_problem
 from dealfl_paper.replay import Phase, replay
 
@@ -47,7 +48,7 @@ History = list[int]
 
 def _settings(quick: bool) -> list[Setting]:
     chunks = [10] if quick else [_CHUNK] * 6
-    return [
+    settings: list[Setting] = [
         {
             "dataset": dataset,
             "users": 8,
@@ -60,9 +61,34 @@ def _settings(quick: bool) -> list[Setting]:
         for dataset in _MEDIANS_MS
         for seed, size in enumerate(chunks)
     ]
+    settings += [
+        {
+            "panel": "whole model",
+            "learner": _LEARNER,
+            "dataset": dataset,
+            "rows": 1_000 if quick else None,
+            "users": 5 if quick else 20,
+            "seed": 0,
+        }
+        for dataset in _MEDIANS_MS
+    ]
+    return settings
+
+
+def _run_whole_model(setting: Setting) -> list[Row]:
+    """Return the modelled time in which a phone with the whole model takes in ten objects."""
+    rows: list[Row] = []
+    for row in change_models(setting):
+        if row["scheme"] in ("deal", "original"):
+            fastest = max(row["phone_ms"], key=int)
+            found = {"device": row["user"], "scheme": row["scheme"], "converged": True}
+            rows.append({**found, "ms": row["phone_ms"][fastest], "of": row["of"]})
+    return rows
 
 
 def _run(setting: Setting) -> list[Row]:
+    if setting.get("panel") == "whole model":
+        return _run_whole_model(setting)
     problem = load_problem(setting["dataset"], _LEARNER)
     rng = np.random.default_rng([setting["seed"], 7])
     rows: list[Row] = []
@@ -150,6 +176,7 @@ def _training_s(device: Phone, cycles: float, name: str) -> float:
 
 def _plot(rows: Sequence[Row]) -> list[Plot]:
     plots = []
+    rows = _of_devices(rows)
     for dataset in values_of(rows, "dataset"):
         traces = []
         for scheme in ("deal", "original"):
@@ -173,30 +200,53 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
 def _claims(rows: Sequence[Row]) -> list[Claim]:
     claims = []
     for dataset in values_of(rows, "dataset"):
-        own = select(rows, dataset=dataset)
+        own = _of_devices(select(rows, dataset=dataset))
+        replica = select(rows, dataset=dataset, panel="whole model")
+        if not own:
+            continue
         deal, original = ([r["ms"] for r in select(own, scheme=s)] for s in ("deal", "original"))
         claims += [
-            _median_claim(dataset, deal, original),
+            _median_claim(dataset, deal, original, replica),
             _faster_claim(dataset, deal, original, own),
             _tail_claim(dataset, deal, original),
         ]
     return claims
 
 
-def _median_claim(dataset: str, deal: Sequence[float], original: Sequence[float]) -> Claim:
+def _of_devices(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row.get("panel") != "whole model"]
+
+
+def _banded(values_ms: Sequence[float]) -> str:
+    """Return times with the band of a model that is right within a factor of 3."""
+    return " and ".join(
+        f"{show_number(one)} ms ({show_number(one / SPEED_BAND)} to "
+        f"{show_number(one * SPEED_BAND)})"
+        for one in values_ms
+    )
+
+
+def _median_claim(
+    dataset: str, deal: Sequence[float], original: Sequence[float], replica: Sequence[Row]
+) -> Claim:
     here, paper = (median(deal), median(original)), _MEDIANS_MS[dataset]
     bands = [(one / SPEED_BAND, one * SPEED_BAND) for one in here]
     within = [low <= wanted <= high for (low, high), wanted in zip(bands, paper, strict=True)]
-    listed = " and ".join(
-        f"{show_number(one)} ms ({show_number(one / 3)} to {show_number(one * 3)})" for one in here
-    )
+    whole = [
+        median([row["ms"] for row in select(replica, scheme=one)])
+        for one in (("deal", "original") if replica else ())
+    ]
     return Claim(
         f"PageRank on {dataset}: median convergence time of DEAL and Original",
         f"{paper[0]:,g} ms and {paper[1]:,g} ms, ratio {paper[1] / paper[0]:,.0f}",
-        f"{listed}, ratio {show_number(here[1] / here[0])}",
+        f"{_banded(here)}, ratio {show_number(here[1] / here[0])}",
         judge(all(within)),
         "Modelled with a factor of 3 as band. A device holds the histories of 8 people; the paper "
-        "does not say what a device holds or which change counts as converged.",
+        "does not say what a device holds or which change counts as converged. The replica holds "
+        "the whole model on the phone and changes only the pairs of ten new objects, modelled at "
+        "the fastest clock of the Honor: the paper says this of its phone, not of these devices, "
+        "so it is shown and not judged.",
+        f"{_banded(whole)}, ratio {show_number(whole[1] / whole[0])}" if whole else "–",
     )
 
 
@@ -243,5 +293,5 @@ FIGURE = Figure(
     run=_run,
     plot=_plot,
     claims=_claims,
-    cost_s=lambda one: 1.0 + one["devices"] / 2,
+    cost_s=lambda one: 1.0 + one.get("devices", 30) / 2,
 )

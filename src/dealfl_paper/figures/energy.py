@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from dealfl.pages import Plot
-from dealfl.power import SPEED_BAND
+from dealfl.power import SPEED_BAND, phone
+from dealfl.simulate import Estimate
 from dealfl_paper.drawing import SCHEMES, axis, bars, frequency_plot, log_axis, scheme_label
 from dealfl_paper.federated import compare_systems
 from dealfl_paper.figure import (
@@ -13,6 +15,7 @@ from dealfl_paper.figure import (
     Figure,
     Row,
     Setting,
+    Verdict,
     judge,
     mean_with_interval,
     median,
@@ -20,7 +23,7 @@ from dealfl_paper.figure import (
     show_number,
     values_of,
 )
-from dealfl_paper.one_user import CHANGES, LABELS, change_models, label_of
+from dealfl_paper.one_user import CHANGES, LABELS, PHONE, change_models, label_of
 from dealfl_paper.problems import count_examples, is_stand_in
 
 _FASTEST = "2112"
@@ -70,14 +73,18 @@ def _settings(quick: bool) -> list[Setting]:
         if not quick or learner == "naive_bayes"
         for seed in range(1 if quick else 3)
     ]
-    return settings
+    return [*settings, {"panel": "rail", "phone": PHONE}]
 
 
 def _run(setting: Setting) -> Sequence[Row]:
+    if setting["panel"] == "rail":
+        return _run_rail()
     return compare_systems(setting) if setting["panel"] == "fleet" else change_models(setting)
 
 
 def _cost_s(setting: Setting) -> float:
+    if setting["panel"] == "rail":
+        return 0.1
     if setting["panel"] == "fleet":
         return float(setting["rounds"] / 2)
     return 2.0 + (setting["rows"] or count_examples(setting["dataset"])) / 20_000
@@ -158,6 +165,7 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
         _range_claim(users),
         *saved,
         _frequency_claim(users),
+        *_rail_claims(select(rows, panel="rail")),
     ]
 
 
@@ -180,16 +188,20 @@ def _savings(users: Sequence[Row], scheme: str, key: str) -> dict[tuple[str, str
 def _saving_claim(users: Sequence[Row], scheme: str, key: str, paper: float) -> Claim:
     saved = _savings(users, scheme, key)
     fair = median(list(_savings(users, "incremental", key).values()))
-    what = "compute alone" if key == "compute_uah" else "whole device round"
-    mean = sum(saved.values()) / len(saved)
+    alone = key == "compute_uah"
+    what = "compute alone" if alone else "whole device round"
+    found = Estimate.of(list(saved.values()))
+    certain = found.mean - (found.half_width or 0.0) >= paper
     listed = ", ".join(f"{label_of(*pair)} {one:.1f}" for pair, one in saved.items())
     return Claim(
         f"{paper} % less energy than {scheme_label(scheme)} on average, {what}",
         f"{paper} %",
         f"{mean_with_interval(list(saved.values()))} % ({listed})",
-        judge(mean >= paper),
-        f"Modelled, mean over datasets with its 95 % interval. Against incremental, the fair "
-        f"baseline that the paper lacks: {fair:.0f} % (median).",
+        judge(certain, comparable=alone and (certain or found.mean < paper)),
+        "Modelled, mean over datasets with its 95 % interval; a mean that reaches the number while "
+        "its interval contains nearly everything judges nothing. "
+        + ("" if alone else "Ours: the paper's experiment mentions no radio; shown, not judged. ")
+        + f"Against incremental, the fair baseline that the paper lacks: {fair:.0f} % (median).",
     )
 
 
@@ -222,8 +234,24 @@ def _saved_claim(
         judge(low <= paper <= high, comparable=not is_stand_in(dataset)),
         f"Modelled at 2,112 MHz with a factor of 3 as band: {show_number(other)} µAh against "
         f"{show_number(deal)}. "
-        + ("Stand-in data." if is_stand_in(dataset) else "The paper's own work is not known."),
+        + ("Stand-in data." if is_stand_in(dataset) else _reason(learner, scheme)),
     )
+
+
+def _reason(learner: str, scheme: str) -> str:
+    """Say why a saved charge of the paper is not reached."""
+    if scheme == "newfl":
+        return (
+            "This cannot be a saving of training: 250 to 263 µAh whatever the model and the "
+            "dataset are a constant 6.3 to 6.7 s at 142 mA; the paper does not say of what. "
+            "DEAL does more work than NewFL."
+        )
+    if learner == "neighbors":
+        return (
+            "This cannot be true: at 142 mA, 110,000 µAh are 250 to 340 ms for each row of the "
+            "dataset, thousands of times the work of its signatures."
+        )
+    return "The paper's own work is not known."
 
 
 def _frequency_claim(users: Sequence[Row]) -> Claim:
@@ -232,13 +260,58 @@ def _frequency_claim(users: Sequence[Row]) -> Claim:
     cheapest = min(charges, key=lambda mhz: float(charges[mhz]))
     saved = 100 * (1 - min(ordered) / charges[_FASTEST])
     return Claim(
-        "Energy falls with the CPU frequency",
+        "Energy falls with the CPU frequency, with the current of the awake phone",
         "falls for every scheme",
         f"least at {int(cheapest):,} MHz, {saved:.1f} % below the fastest clock",
         judge(ordered == sorted(ordered)),
         "Modelled on the Honor, one busy core. Below this clock the energy rises again, because "
         "the phone stays awake longer; between the two clusters it jumps.",
     )
+
+
+def _rail_claims(points: Sequence[Row]) -> list[Claim]:
+    if not points:
+        return []
+    clusters = [
+        [row["pc"] for row in sorted(select(points, cluster=one), key=lambda row: int(row["mhz"]))]
+        for one in values_of(points, "cluster")
+    ]
+    listed = "; ".join(
+        f"{max(one):.1f} → {min(one):.1f} pC a cycle" for one in clusters if len(one) > 1
+    )
+    return [
+        Claim(
+            "On the CPU's rail, energy falls with the clock",
+            "falls for every scheme",
+            f"by cluster {listed}",
+            judge(all(_rises(one) for one in clusters)),
+            "Modelled: the currents of the Honor's profile without the awake phone, one busy core, "
+            "within each cluster; steps that differ by less than 0.1 % count as equal.",
+        ),
+        Claim(
+            "Ours: consistency of the power model",
+            "140 and 164 mA, inferred",
+            "142 mA in the profile of the Honor at 2,112 MHz",
+            Verdict.NOT_COMPARABLE,
+            "Ours, not a claim of the paper: its charges divided by its times of Original on "
+            "movielens (3,687 µAh in 94,988 ms) and jester (300 µAh in 6,598 ms).",
+        ),
+    ]
+
+
+def _rises(values: Sequence[float]) -> bool:
+    return all(after >= 0.999 * before for before, after in pairwise(values))
+
+
+def _run_rail() -> list[Row]:
+    return [
+        {
+            "cluster": point.cluster,
+            "mhz": point.frequency_hz // 10**6,
+            "pc": 1e12 * (point.core_a + point.shared_a) / point.frequency_hz,
+        }
+        for point in phone(PHONE).points
+    ]
 
 
 FIGURE = Figure(

@@ -30,8 +30,9 @@ from dealfl_paper.figure import (
     show_number,
     values_of,
 )
-from dealfl_paper.one_user import CHANGES, LABELS, label_of, largest
+from dealfl_paper.one_user import CHANGES, LABELS, NEW, label_of, largest
 from dealfl_paper.problems import count_examples, is_stand_in
+from dealfl_paper.replica import time_rows
 
 _SIZES = (300, 3_000, 30_000)
 _ORDERS = {"personalized_pagerank": 2, "neighbors": 3, "naive_bayes": 2, "tikhonov": 2}
@@ -53,6 +54,17 @@ def _settings(quick: bool) -> list[Setting]:
             }
             for rows in sizes
         ]
+    settings += [
+        {
+            "panel": "row at a time",
+            "learner": learner,
+            "dataset": dataset,
+            "rows": 1_000 if quick else None,
+            "users": 5 if quick else 20,
+            "seed": 0,
+        }
+        for learner, dataset in CHANGES
+    ]
     for learner, dataset in (("naive_bayes", "phishing"),) if quick else CHANGES:
         settings += [
             {
@@ -69,9 +81,15 @@ def _settings(quick: bool) -> list[Setting]:
     return settings
 
 
+def _run(setting: Setting) -> Sequence[Row]:
+    return time_rows(setting) if setting["panel"] == "row at a time" else run_panel(setting)
+
+
 def _cost_s(setting: Setting) -> float:
     if setting["panel"] == "federated":
         return 6.0
+    if setting["panel"] == "row at a time":
+        return 2.0 + (setting["rows"] or count_examples(setting["dataset"])) / 5_000
     size = setting["rows"] or count_examples(setting["dataset"])
     return 2.0 + size / (10_000 if setting["learner"] == "tikhonov" else 30_000)
 
@@ -187,9 +205,12 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
     for learner, label in LABELS.items():
         own = select(users, learner=learner)
         if own:
+            replica = select(rows, learner=learner, panel="row at a time")
             claims += [
-                _original_claim(label, _ORDERS[learner], own, select(rows, learner=learner)),
-                _newfl_claim(label, own),
+                _original_claim(
+                    label, _ORDERS[learner], own, select(rows, learner=learner), replica
+                ),
+                _newfl_claim(label, own, replica),
             ]
     phishing = select(users, learner="neighbors", dataset="phishing")
     return claims + ([_dvfs_claim(phishing)] if phishing else [])
@@ -210,17 +231,29 @@ def _by_dataset(rows: Sequence[Row], scheme: str) -> dict[str, list[float]]:
     }
 
 
-def _original_claim(label: str, orders: int, own: Sequence[Row], sizes: Sequence[Row]) -> Claim:
+def _reached(ratios: dict[str, list[float]], orders: int) -> bool:
+    """Return whether a ratio is reached on every dataset of the paper that is here."""
+    real = [found for name, found in ratios.items() if not is_stand_in(name)]
+    return bool(real) and all(at_least(median(found), orders) for found in real)
+
+
+def _original_claim(
+    label: str, orders: int, own: Sequence[Row], sizes: Sequence[Row], replica: Sequence[Row]
+) -> Claim:
     ratios = _by_dataset(own, "original")
+    timed = _by_dataset(replica, "original")
     real = {name: found for name, found in ratios.items() if not is_stand_in(name)}
-    reached = [name for name, found in real.items() if at_least(median(found), orders)]
     return Claim(
         f"{label}: DEAL is {orders} orders of magnitude faster than Original",
         f"≥ {10**orders:,} times",
         _listed(ratios),
-        judge(len(reached) == len(real), comparable=bool(real)),
+        judge(
+            _reached(ratios, orders), comparable=bool(real), replica_holds=_reached(timed, orders)
+        ),
         f"Host time, measured. {_reaching(orders, sizes)} Original's time grows with the dataset "
-        "and DEAL's does not, so the ratio is a matter of size.",
+        "and DEAL's does not, so the ratio is a matter of size; a row at a time, it is at most the "
+        f"number of examples divided by the {NEW + 1} that DEAL touches.",
+        _listed(timed) or "–",
     )
 
 
@@ -239,16 +272,18 @@ def _reaching(orders: int, rows: Sequence[Row]) -> str:
     return f"Reached for {', '.join(found)}."
 
 
-def _newfl_claim(label: str, own: Sequence[Row]) -> Claim:
+def _newfl_claim(label: str, own: Sequence[Row], replica: Sequence[Row]) -> Claim:
     ratios = _by_dataset(own, "newfl")
+    timed = _by_dataset(replica, "newfl")
     real = {name: found for name, found in ratios.items() if not is_stand_in(name)}
     return Claim(
         f"{label}: DEAL is one to two orders of magnitude faster than NewFL",
         "≥ 10 times",
         _listed(ratios),
-        judge(all(at_least(median(one), 1) for one in real.values()), comparable=bool(real)),
-        "Host time, measured. Learning the new and forgetting the old is more work than learning "
-        "the new alone, so DEAL is not expected to be faster.",
+        judge(_reached(ratios, 1), comparable=bool(real), replica_holds=_reached(timed, 1)),
+        "Host time, measured. This cannot be true of the training: DEAL learns the same new "
+        "objects as NewFL and forgets others besides, so it does more work in any implementation.",
+        _listed(timed) or "–",
     )
 
 
@@ -265,8 +300,9 @@ def _dvfs_claim(rows: Sequence[Row]) -> Claim:
         f"{describe_ratio(ratio)} (modelled, Original at the slowest clock, DEAL at the fastest; "
         f"{show_number(ratio / 3)} to {show_number(ratio * 3)} with the band)",
         judge(at_least(ratio * 3, 4)),
-        "The clocks of the Honor differ by a factor of 4.4, so DVFS cannot add an order of "
-        "magnitude. This is the reading that favours the claim most.",
+        "This cannot be true: the clocks of the Honor differ by a factor of 4.4, so DVFS adds less "
+        "than an order of magnitude to the ratio of training times. This is the reading that "
+        "favours the claim most.",
     )
 
 
@@ -283,9 +319,9 @@ FIGURE = Figure(
     "dataset has no users, a user has 100 random rows. Host time is measured, time on the phone is "
     "modelled from counted operations.",
     settings=_settings,
-    run=run_panel,
+    run=_run,
     plot=_plot,
     claims=_claims,
     cost_s=_cost_s,
-    measures=lambda setting: setting["panel"] == "one user",
+    measures=lambda setting: setting["panel"] != "federated",
 )

@@ -20,7 +20,7 @@ from dealfl.server.selection import Arms
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-_WORKERS, _PER_ROUND, _TTL_S = 20, 5, 60.0
+_TTL_S = 60.0
 _FASTEST_S, _SLOWEST_S, _SPREAD = 6.0, 40.0, 0.25
 _TIMES, _PREDICTIONS = 6, 7
 _UNCHANGED = 0.02
@@ -28,7 +28,10 @@ _UNCHANGED = 0.02
 
 @dataclass(frozen=True, slots=True)
 class WrongChoices:
-    """Round times with wrong choices, relative to those of a job without prediction errors."""
+    """Times with wrong choices, relative to those of a job without prediction errors.
+
+    `ends_with` is what ends a round, or "each device" for the times of the chosen devices.
+    """
 
     prediction_error: float | None
     ends_with: str
@@ -49,6 +52,8 @@ def measure_wrong_choices(
     jobs: int = 500,
     rounds: int = 100,
     seed: int = 0,
+    workers: int = 20,
+    per_round: int = 5,
 ) -> list[WrongChoices]:
     """Measure the cost of wrong choices: one choice per job for each error, and learned choices.
 
@@ -56,14 +61,14 @@ def measure_wrong_choices(
     """
     if jobs < 1 or rounds < 1:
         raise BadInput(f"jobs is {jobs} and rounds is {rounds}; both must be whole numbers ≥ 1")
-    typical = np.geomspace(_FASTEST_S, _SLOWEST_S, _WORKERS)
-    best = np.tile(np.arange(_PER_ROUND), (jobs, 1))
+    typical = np.geomspace(_FASTEST_S, _SLOWEST_S, workers)
+    best = np.tile(np.arange(per_round), (jobs, 1))
     found = []
     for error in errors:
-        noise = special.ndtri(_lots(seed, 0, _PREDICTIONS, jobs))
-        once = np.argsort(typical * np.exp(error * noise), axis=1, kind="stable")[:, :_PER_ROUND]
+        noise = special.ndtri(_lots(seed, 0, _PREDICTIONS, jobs, workers))
+        once = np.argsort(typical * np.exp(error * noise), axis=1, kind="stable")[:, :per_round]
         found += _compared(error, [once] * rounds, [best] * rounds, _Times(typical, jobs, seed))
-    learned = _learned(_Times(typical, jobs, seed), 2 * rounds)[rounds:]
+    learned = _learned(_Times(typical, jobs, seed), 2 * rounds, per_round)[rounds:]
     return found + _compared(None, learned, [best] * rounds, _Times(typical, jobs, seed, rounds))
 
 
@@ -81,9 +86,9 @@ def judge_wrong_choices(found: list[WrongChoices]) -> str:
     )
 
 
-def _lots(seed: int, number: int, purpose: int, jobs: int) -> Floats:
-    places = np.arange(jobs * _WORKERS, dtype=np.uint64)
-    return uniforms(round_keys(seed, number, purpose), places).reshape(jobs, _WORKERS)
+def _lots(seed: int, number: int, purpose: int, jobs: int, workers: int) -> Floats:
+    places = np.arange(jobs * workers, dtype=np.uint64)
+    return uniforms(round_keys(seed, number, purpose), places).reshape(jobs, workers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,8 @@ class _Times:
     skipped: int = 0
 
     def of(self, number: int) -> Floats:
-        noise = special.ndtri(_lots(self.seed, number + self.skipped, _TIMES, self.jobs))
+        lots = _lots(self.seed, number + self.skipped, _TIMES, self.jobs, len(self.typical))
+        noise = special.ndtri(lots)
         times: Floats = self.typical * np.exp(_SPREAD * noise)
         return times
 
@@ -106,25 +112,28 @@ class _Times:
 
 def _played(chosen: list[Places], times: _Times) -> dict[str, Floats]:
     """Return the times of all rounds, by what ends a round."""
-    majority, complete = [], []
+    majority, complete, each = [], [], []
     for number, places in enumerate(chosen, 1):
         taken = np.sort(np.minimum(times.chosen(number, places), _TTL_S), axis=1)
-        majority.append(taken[:, _PER_ROUND // 2])
+        majority.append(taken[:, taken.shape[1] // 2])
         complete.append(taken[:, -1])
-    return {"majority": np.concatenate(majority), "all": np.concatenate(complete)}
+        each.append(taken.ravel())
+    by_end = {"majority": majority, "all": complete, "each device": each}
+    return {end: np.concatenate(times) for end, times in by_end.items()}
 
 
-def _learned(times: _Times, rounds: int) -> list[Places]:
+def _learned(times: _Times, rounds: int, per_round: int) -> list[Places]:
     """Return the choices of a job that starts without knowledge and learns from arrival times."""
-    arms = Arms(np.zeros(times.jobs * _WORKERS), eta=1.0, exploration=0.1)
-    first = np.arange(times.jobs)[:, None] * _WORKERS
+    workers = len(times.typical)
+    arms = Arms(np.zeros(times.jobs * workers), eta=1.0, exploration=0.1)
+    first = np.arange(times.jobs)[:, None] * workers
     chosen = []
     for number in range(1, rounds + 1):
-        scores = arms.scores(number, np.ones(len(arms))).reshape(times.jobs, _WORKERS)
-        scores += 1e-9 * _lots(
-            times.seed, number, _PREDICTIONS, times.jobs
-        )  # breaks ties at random
-        places = np.argsort(-scores, axis=1)[:, :_PER_ROUND]
+        scores = arms.scores(number, np.ones(len(arms))).reshape(times.jobs, workers)
+        scores += 1e-9 * _lots(  # breaks ties at random
+            times.seed, number, _PREDICTIONS, times.jobs, workers
+        )
+        places = np.argsort(-scores, axis=1)[:, :per_round]
         flat = (first + places).ravel()
         arms.pick(number, flat)
         arms.learn(flat, np.maximum(1 - times.chosen(number, places) / _TTL_S, 0.0).ravel())
@@ -136,7 +145,7 @@ def _compared(
     error: float | None, chosen: list[Places], best: list[Places], times: _Times
 ) -> list[WrongChoices]:
     played, right = _played(chosen, times), _played(best, times)
-    wrong = float(np.mean([(places >= _PER_ROUND).mean() for places in chosen]))
+    wrong = float(np.mean([(places >= places.shape[1]).mean() for places in chosen]))
     return [
         WrongChoices(
             prediction_error=error,

@@ -93,7 +93,7 @@ def test_more_regret_than_theory_allows_is_reported_with_exit_code_1(
 
 def test_wrong_choices_are_reported_with_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "selection", "--wrong-choices"]) == 0
-    assert "not confirmed: in 9 of" in capsys.readouterr().out
+    assert "not confirmed: in 13 of" in capsys.readouterr().out
     assert main(["simulate", "selection", "--wrong-choices", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["verdict"].startswith("not confirmed")

@@ -36,7 +36,7 @@ class Forks:
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(20.0)
+        self._listener.settimeout(120.0)
         self.port = int(self._listener.getsockname()[1])
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.federation.mortal"], stdin=subprocess.PIPE, cwd=ROOT
@@ -47,7 +47,7 @@ class Forks:
         self._process.stdin.write(msgspec.json.encode(life) + b"\n")
         self._process.stdin.flush()
         connection, _ = self._listener.accept()
-        connection.settimeout(20.0)
+        connection.settimeout(120.0)
         frame = read(connection)
         assert frame is not None
         return connection, msgspec.msgpack.decode(frame, type=int)

@@ -124,3 +124,20 @@ def test_a_sum_with_another_value_is_noticed(start: Path, tmp_path: Path) -> Non
         pytest.raises(BadBytes, match="sum of w01 is damaged; restore a backup"),
     ):
         server(ledger).handle([update(3, 1, name="w01")], 500.0)
+
+
+def test_a_page_that_was_lost_is_noticed_when_the_file_is_opened(
+    start: Path, tmp_path: Path
+) -> None:
+    content = (start / "ledger.db").read_bytes()
+    pages = range(PAGE, len(content), PAGE)
+    noticed = 0
+    for first in pages:
+        (tmp_path / "ledger.db").write_bytes(
+            content[:first] + bytes(PAGE) + content[first + PAGE :]
+        )
+        try:
+            Ledger(tmp_path / "ledger.db").close()
+        except BadBytes:
+            noticed += 1
+    assert noticed == len(pages), "no page is free"

@@ -648,9 +648,9 @@ def _limits(fleet: FleetSpec) -> list[str]:
     domain = fleet.plan.subject.dataset.domain
     if domain is None:
         return []
-    found = Counter(zip(domain.low, domain.high, strict=True)).most_common()
-    shown = [f"{low:g} … {high:g} ({count} features)" for (low, high), count in found[:_MOST]]
-    return shown + ([f"and {len(found) - _MOST} others"] if len(found) > _MOST else [])
+    limits = Counter(zip(domain.low, domain.high, strict=True)).most_common()
+    shown = [f"{low:g} … {high:g} ({count} features)" for (low, high), count in limits[:_MOST]]
+    return shown + ([f"and {len(limits) - _MOST} others"] if len(limits) > _MOST else [])
 
 
 def _data(fleet: FleetSpec, proposal: Proposal | None) -> str:
@@ -675,7 +675,7 @@ def _short(value: object) -> str:
         return _plain(value)
     if len(value) <= _MOST:
         return ", ".join(map(_plain, value))
-    if all(isinstance(one, int | float) for one in value):
+    if all(isinstance(part, int | float) for part in value):
         return f"{_plain(min(value))} … {_plain(max(value))} ({len(value)} values)"
     return f"{', '.join(map(_plain, value[:_MOST]))}, … ({len(value)} values)"
 

@@ -50,13 +50,13 @@ class Records(list[dict[str, Any]]):
 
     def _repr_html_(self) -> str:
         head = list(self[0]) if self else []
-        return html_table(head, [[_figure(one[name]) for name in head] for one in self])
+        return html_table(head, [[_figure(record[name]) for name in head] for record in self])
 
 
 def as_table(records: Sequence[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - pandas is optional
     """Return a `pandas.DataFrame` if pandas is installed, else `Records`."""
     if find_spec("pandas") is None:
-        return Records(dict(one) for one in records)
+        return Records(dict(record) for record in records)
     return import_module("pandas").DataFrame(list(records))
 
 
@@ -66,7 +66,7 @@ def record_of(setting: Setting) -> dict[str, Any]:
     record: dict[str, Any] = {
         **setting.plain_values,
         "seeds": len(setting.outcomes),
-        "exact": all(one.exact for one in setting.outcomes),
+        "exact": all(outcome.exact for outcome in setting.outcomes),
         "metric": first.metric,
     }
     for name, estimate in setting.estimates().items():
@@ -142,12 +142,14 @@ class Result:
     @property
     def rounds(self) -> Any:  # noqa: ANN401 - pandas is optional
         """One row for each round: a pandas data frame, or `Records` without pandas."""
-        return as_table([dataclasses.asdict(one) for one in self.outcome.rounds])
+        return as_table([dataclasses.asdict(row) for row in self.outcome.rounds])
 
     @property
     def workers(self) -> Any:  # noqa: ANN401 - pandas is optional
         """One row for each phone: a pandas data frame, or `Records` without pandas."""
-        return as_table([dataclasses.asdict(one) for one in self.outcome.participants])
+        return as_table(
+            [dataclasses.asdict(participant) for participant in self.outcome.participants]
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -336,19 +338,19 @@ class Result:
     def _repr_html_(self) -> str:
         every, title = self._outcomes.outcomes, for_html(self._outcomes.job)
         rows = [[name, *map(form, every)] for name, form in self._figures()]
-        table = html_table(["", *(one.scheme for one in every)], rows)
+        table = html_table(["", *(outcome.scheme for outcome in every)], rows)
         return f"<b>{title}</b>, {self.outcome.workers:,} phones{table}"
 
     def _figures(self) -> list[tuple[str, Any]]:
         return [
-            (self.metric, lambda one: format_quality(one.quality)),
-            ("digest = central training", lambda one: "yes" if one.exact else "NO"),
-            ("rounds", lambda one: f"{len(one.rounds):,}"),
-            ("examples learned", lambda one: f"{one.learned:,}"),
-            ("examples forgotten", lambda one: f"{one.evicted:,}"),
-            ("wake-ups", lambda one: f"{one.energy.wake_ups:,}"),
-            ("computing, modelled", lambda one: format_energy(one.energy.compute_j)),
-            ("whole devices, modelled", lambda one: format_energy(one.energy.whole_j)),
+            (self.metric, lambda outcome: format_quality(outcome.quality)),
+            ("digest = central training", lambda outcome: "yes" if outcome.exact else "NO"),
+            ("rounds", lambda outcome: f"{len(outcome.rounds):,}"),
+            ("examples learned", lambda outcome: f"{outcome.learned:,}"),
+            ("examples forgotten", lambda outcome: f"{outcome.evicted:,}"),
+            ("wake-ups", lambda outcome: f"{outcome.energy.wake_ups:,}"),
+            ("computing, modelled", lambda outcome: format_energy(outcome.energy.compute_j)),
+            ("whole devices, modelled", lambda outcome: format_energy(outcome.energy.whole_j)),
         ]
 
 

@@ -145,8 +145,8 @@ def _prepare(folder: RunFolder, fleet: Fleet, *, resume: bool, restart: bool) ->
             f"{folder.path} holds {stopped if folder.resumable else 'a finished run; '}"
             "--restart (restart=True) discards it, --out FOLDER (out=) writes elsewhere"
         )
-    held = {} if fleet.data is None else {fleet.document.tables["source"]["file"]: fleet.data}
-    folder.prepare(fleet.job_text(), {file: data.text() for file, data in held.items()})
+    copied = {} if fleet.data is None else {fleet.document.tables["source"]["file"]: fleet.data}
+    folder.prepare(fleet.job_text(), {file: data.text() for file, data in copied.items()})
 
 
 @contextmanager
@@ -257,7 +257,7 @@ def sweep(
     """
     chosen = fleet if rounds is None else fleet.with_rounds(rounds)
     settings = sweep_settings(chosen, vary or {}, seeds, verbose, processes)
-    return as_table([record_of(one) for one in settings])
+    return as_table([record_of(setting) for setting in settings])
 
 
 def sweep_settings(
@@ -268,6 +268,6 @@ def sweep_settings(
     processes: int = 1,
 ) -> list[Setting]:
     """Return the outcomes of every combination of values, for each seed."""
-    plain = {key: [plain_value(one) for one in values] for key, values in vary.items()}
+    plain = {key: [plain_value(value) for value in values] for key, values in vary.items()}
     with choose_line(sys.stderr, verbose) as line:
         return simulate_all(fleet.document, seeds, plain, line.show_sweep, fleet.data, processes)

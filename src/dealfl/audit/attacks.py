@@ -265,15 +265,15 @@ def _overlap(first: frozenset[int], second: frozenset[int]) -> float:
 def _attack_regression(trials: int, sizes: Sequence[int], seed: int, report: Report) -> list[Point]:
     rows, targets = _standard_rows(seed)
     draw = np.random.default_rng(seed)
-    held, public = rows[:_ROWS], rows[_ROWS:]
-    data = _Ridge(held, targets[:_ROWS], np.cov(public.T))
+    learned, public = rows[:_ROWS], rows[_ROWS:]
+    data = _Ridge(learned, targets[:_ROWS], np.cov(public.T))
     points = []
     for size in sizes:
         report(f"two ridge models, {size} erased")
         points += _two_models(data, public, size, trials, draw)
     for size in sizes:
         report(f"one update of {size}")
-        points.append(_one_update(held, public, size, trials, draw))
+        points.append(_one_update(learned, public, size, trials, draw))
     return points
 
 

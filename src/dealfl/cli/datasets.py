@@ -87,9 +87,9 @@ def _size(row: dict[str, Any]) -> str:
 def _found(dataset: "Dataset", places: "Places") -> str:
     if dataset.origin:
         return dataset.origin
-    found = [places.find(file) for file in dataset.files]
-    if all(found):
-        return " and ".join(dict.fromkeys(file.place for file in found if file))
+    local = [places.find(file) for file in dataset.files]
+    if all(local):
+        return " and ".join(dict.fromkeys(file.place for file in local if file))
     downloadable = all(file.url for file in places.missing(dataset))
     return "can be downloaded" if downloadable else "get it yourself"
 

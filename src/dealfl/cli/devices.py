@@ -99,7 +99,7 @@ def _table(calibration: "Calibration") -> str:
         f"{'LEARNER':29}{'OPERATIONS':>18}{'CYCLES/OP':>11}{'OVERHEAD':>11}{'MEDIAN':>8}{'WORST':>8}",
     ]
     for fit in calibration.fits:
-        lines += [_row(fit, known=clock is not None), f"  {_residuals(fit)}"]
+        lines += [_row(fit, clocked=clock is not None), f"  {_residuals(fit)}"]
     lines.append(
         f"MEDIAN and WORST are relative errors on held-out sizes (marked *). Target for learning: "
         f"median ≤ {TARGET_ERROR:.0%}.\nMeasured as processor time; the allocator "
@@ -108,11 +108,11 @@ def _table(calibration: "Calibration") -> str:
     return "\n".join(lines)
 
 
-def _row(fit: "Fit", *, known: bool) -> str:
+def _row(fit: "Fit", *, clocked: bool) -> str:
     from dealfl.power import REFERENCE_HZ
 
     span = f"{fit.points[0].operations:.1e}–{fit.points[-1].operations:.1e}"
-    cycles = f"{fit.time.seconds_per_operation * REFERENCE_HZ:.3g}" if known else "?"
+    cycles = f"{fit.time.seconds_per_operation * REFERENCE_HZ:.3g}" if clocked else "?"
     overhead = f"{fit.time.overhead_s * 1e3:.2f} ms"
     errors = f"{fit.median_error:>8.1%}{fit.worst_error:>8.1%}"
     name = fit.learner if fit.action == "learn" else f"{fit.learner} {fit.action}"
@@ -155,8 +155,8 @@ def _show(arguments: argparse.Namespace) -> int:
     from dealfl.power import load_phone, phone
 
     is_file = arguments.name.endswith(".toml") or Path(arguments.name).is_file()
-    found = load_phone(arguments.name) if is_file else phone(arguments.name)
-    return print_result(arguments, _detailed(found), _text(found))
+    shown = load_phone(arguments.name) if is_file else phone(arguments.name)
+    return print_result(arguments, _detailed(shown), _text(shown))
 
 
 def _described(phone: "Phone") -> dict[str, Any]:

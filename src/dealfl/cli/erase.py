@@ -226,17 +226,17 @@ def _show(arguments: argparse.Namespace) -> int:
         return print_result(arguments, [asdict(owner) for owner in owners], text)
     if arguments.owner is None:
         raise BadInput("no person is named; give a name, or --owners RUN to list all")
-    found = find_holdings(RunFolder.at(arguments.run_folder), arguments.owner)
+    holdings = find_holdings(RunFolder.at(arguments.run_folder), arguments.owner)
     header = ("WORKER", "LEARNED", "WAITING", "EVICTED")
     rows = [
         (holding.worker, str(holding.learned), str(holding.waiting), str(holding.grace))
-        for holding in found
+        for holding in holdings
     ]
     text = format_table([header, *rows])
     if arguments.ids:
-        text += "".join(f"\n{identity}" for holding in found for identity in holding.ids)
-    text = text if found else f"No worker holds examples of {arguments.owner}."
-    return print_result(arguments, [asdict(holding) for holding in found], text)
+        text += "".join(f"\n{identity}" for holding in holdings for identity in holding.ids)
+    text = text if holdings else f"No worker holds examples of {arguments.owner}."
+    return print_result(arguments, [asdict(holding) for holding in holdings], text)
 
 
 def show_version(version: "ModelVersion | None") -> str:

@@ -164,9 +164,11 @@ def _print_start(begun: "Start", reading: "Reading", out: Path) -> None:
     total = begun.columns[0].rows
     what = "histories" if begun.format == "ratings" else "examples"
     count, aside = len(reading.examples), len(reading.quarantine)
-    found = f"{total:,} rows give {count:,} {what} for {begun.learner}; {aside:,} are quarantined."
+    summary = (
+        f"{total:,} rows give {count:,} {what} for {begun.learner}; {aside:,} are quarantined."
+    )
     notes = [f"Skipped: {note}." for note in reading.notes]
-    lines += ["", found, *notes, f"Wrote {out}. Check it, then run:", f"  dealfl run {out}"]
+    lines += ["", summary, *notes, f"Wrote {out}. Check it, then run:", f"  dealfl run {out}"]
     say("\n".join(lines))
 
 

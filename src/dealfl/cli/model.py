@@ -114,18 +114,18 @@ def _predict(arguments: argparse.Namespace) -> int:
 def _predict_rows(arguments: argparse.Namespace, model: Any) -> int:  # noqa: ANN401
     from dealfl.runs import predict
 
-    found = list(predict(model, Path(arguments.data)))
-    problems = [row.problem for row in found if row.problem is not None]
-    rows = [{"line": row.line, "prediction": row.value} for row in found]
+    predicted = list(predict(model, Path(arguments.data)))
+    problems = [row.problem for row in predicted if row.problem is not None]
+    rows = [{"line": row.line, "prediction": row.value} for row in predicted]
     _write(arguments, rows, problems, ("line", "prediction"))
-    return int(len(problems) == len(found))
+    return int(len(problems) == len(predicted))
 
 
 def _recommend_items(arguments: argparse.Namespace, model: Any) -> int:  # noqa: ANN401
     from dealfl.runs import recommend
 
-    found, problems, count = recommend(model, Path(arguments.data), arguments.top or 10)
-    rows = [dataclasses.asdict(row) for row in found]
+    recommended, problems, count = recommend(model, Path(arguments.data), arguments.top or 10)
+    rows = [dataclasses.asdict(row) for row in recommended]
     _write(arguments, rows, problems, ("owner", "rank", "item", "score"))
     return int(len(problems) == count)
 
@@ -160,16 +160,16 @@ def _score(arguments: argparse.Namespace) -> int:
     from dealfl.runs import score
 
     model = _open(arguments)
-    found = score(model, Path(arguments.data))
-    what = "histories" if found.metric.startswith("hit rate") else "rows"
+    scored = score(model, Path(arguments.data))
+    what = "histories" if scored.metric.startswith("hit rate") else "rows"
     rows = [
-        (found.metric, format_quality(found.value)),
-        ("tested", f"{found.tested:,} {what}"),
-        ("quarantined", f"{found.quarantined:,} rows" if found.quarantined else "none"),
-        *((("", f"first: {found.first_quarantined}"),) if found.quarantined else ()),
-        *(("skipped", note) for note in found.notes),
+        (scored.metric, format_quality(scored.value)),
+        ("tested", f"{scored.tested:,} {what}"),
+        ("quarantined", f"{scored.quarantined:,} rows" if scored.quarantined else "none"),
+        *((("", f"first: {scored.first_quarantined}"),) if scored.quarantined else ()),
+        *(("skipped", note) for note in scored.notes),
     ]
-    plain = {"learner": model.learner.name, **found.as_dict()}
+    plain = {"learner": model.learner.name, **scored.as_dict()}
     return print_result(arguments, plain, format_table(rows))
 
 

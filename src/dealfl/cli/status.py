@@ -134,8 +134,8 @@ def _has_ended(status: "RunStatus") -> bool:
 
 
 def _rounds(status: "RunStatus") -> str:
-    known = status.rounds_planned is not None and not _has_ended(status)
-    planned = f" of {status.rounds_planned:,}" if known else ""
+    counted = status.rounds_planned is not None and not _has_ended(status)
+    planned = f" of {status.rounds_planned:,}" if counted else ""
     reasons = ", ".join(f"{count} {reason}" for reason, count in status.rounds_by_reason.items())
     reasons = f" ({reasons})" if reasons else ""
     last = f"; the last by {status.last_reason}" if status.last_reason else ""

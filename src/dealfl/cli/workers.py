@@ -96,10 +96,10 @@ def _show(arguments: argparse.Namespace) -> int:
     server = open_server(arguments.run_folder)
     if server is None:
         run = RunFolder.at(arguments.run_folder)
-        known, rounds = read_workers(run), read_worker_rounds(run, arguments.name)
+        everyone, rounds = read_workers(run), read_worker_rounds(run, arguments.name)
     else:
-        known, rounds = server.workers(), server.worker_rounds(arguments.name)
-    workers = {worker.name: worker for worker in known}
+        everyone, rounds = server.workers(), server.worker_rounds(arguments.name)
+    workers = {worker.name: worker for worker in everyone}
     if arguments.name not in workers:
         raise unknown_name("worker", arguments.name, workers)
     plain = dataclasses.asdict(workers[arguments.name])

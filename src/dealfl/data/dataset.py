@@ -33,8 +33,8 @@ class Domain:
         for feature, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
             if not low < high:
                 raise BadInput(f"feature {feature}: low is {low}; it must be below high, {high}")
-        known = zip(self.low, self._centres(), self.high, strict=True)
-        for feature, (low, value, high) in enumerate(known):
+        typical = zip(self.low, self._centres(), self.high, strict=True)
+        for feature, (low, value, high) in enumerate(typical):
             if not low <= value <= high:
                 raise BadInput(f"feature {feature}: typical is {value}, outside [{low}, {high}]")
 

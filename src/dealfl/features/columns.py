@@ -57,8 +57,8 @@ class Identity(FeatureMap, frozen=True, dict=True, tag="identity"):
         """Return the checked rows as a dense array."""
         rows = table_of(X, self.n_inputs)
         bound = self.feature_bound
-        for place, block in blocks(rows, bytes_per_row=16 * self.n_inputs):
-            refuse_outside(block, place.start, -bound, bound, "declare a wider bound")
+        for part, block in blocks(rows, bytes_per_row=16 * self.n_inputs):
+            refuse_outside(block, part.start, -bound, bound, "declare a wider bound")
         dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
         return dense.astype(np.uint8) if dense.dtype == np.bool_ else dense
 
@@ -104,24 +104,24 @@ class Bins(FeatureMap, frozen=True, dict=True, tag="bins"):
     def feature_bound(self) -> NDArray[np.float64]:
         """1 for a bin, the declared bound for a column that passes through."""
         bound = np.ones(self.n_features)
-        bound[self._places[self._passed]] = self._limits[self._passed]
+        bound[self._starts[self._passed]] = self._limits[self._passed]
         return bound
 
     def transform(self, X: Matrix) -> NDArray[Any]:
         """Return the one-hot bins and the columns that pass through."""
         rows = table_of(X, self.n_inputs)
         out = np.zeros((rows.shape[0], self.n_features), dtype=self._dtype(rows.dtype))
-        for place, block in blocks(rows, bytes_per_row=16 * self.n_inputs):
-            refuse_outside(block, place.start, -self._limits, self._limits, "declare a wider bound")
-            self._fill(out[place], block)
+        for part, block in blocks(rows, bytes_per_row=16 * self.n_inputs):
+            refuse_outside(block, part.start, -self._limits, self._limits, "declare a wider bound")
+            self._fill(out[part], block)
         return out
 
     def _fill(self, out: NDArray[Any], block: NDArray[np.float64]) -> None:
-        out[:, self._places[self._passed]] = block[:, self._passed]
+        out[:, self._starts[self._passed]] = block[:, self._passed]
         each_row = np.arange(len(block))
         for column, edges in zip(self._binned, self._inner_edges, strict=True):
             chosen = np.searchsorted(edges, block[:, column], side="right")
-            out[each_row, self._places[column] + chosen] = 1
+            out[each_row, self._starts[column] + chosen] = 1
 
     def _dtype(self, given: np.dtype[Any]) -> np.dtype[Any]:
         if not self._passed.size:
@@ -151,7 +151,7 @@ class Bins(FeatureMap, frozen=True, dict=True, tag="bins"):
         return widths
 
     @cached_property
-    def _places(self) -> NDArray[np.intp]:
+    def _starts(self) -> NDArray[np.intp]:
         return np.cumsum(self._widths) - self._widths
 
     @cached_property
@@ -194,9 +194,9 @@ class Thermometer(FeatureMap, frozen=True, dict=True, tag="thermometer"):
         """Return the bits, column by column."""
         rows = table_of(X, self.n_inputs)
         out = np.empty((rows.shape[0], self.n_features), dtype=np.uint8)
-        for place, block in blocks(rows, bytes_per_row=self.n_features):
+        for part, block in blocks(rows, bytes_per_row=self.n_features):
             reached = block[:, :, None] >= self._edges
-            out[place] = reached.reshape(len(block), self.n_features)
+            out[part] = reached.reshape(len(block), self.n_features)
         return out
 
     @cached_property

@@ -108,13 +108,13 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
         """Return the features: filter by filter, positive before negative, cell by cell."""
         rows = table_of(X, self.n_inputs)
         out = np.empty((rows.shape[0], self.filters, 2 * self.pool**2), dtype=np.uint16)
-        for place, block in blocks(rows, bytes_per_row=self._bytes_per_image):
-            refuse_outside(block, place.start, 0, WHITE, "a pixel lies in 0 .. 255")
-            refuse_fractions(block, place.start, "a pixel is a whole number in 0 .. 255")
+        for part, block in blocks(rows, bytes_per_row=self._bytes_per_image):
+            refuse_outside(block, part.start, 0, WHITE, "a pixel lies in 0 .. 255")
+            refuse_fractions(block, part.start, "a pixel is a whole number in 0 .. 255")
             patches = self._patches(block)
             for first in range(0, self.filters, FILTERS_AT_ONCE):
                 some = slice(first, first + FILTERS_AT_ONCE)
-                out[place, some] = self._pooled(patches @ self._weights[:, some])
+                out[part, some] = self._pooled(patches @ self._weights[:, some])
         return out.reshape(len(out), self.n_features)
 
     def _refuse_what_does_not_fit(self) -> None:
@@ -123,9 +123,9 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
             raise self._bad("image", remedy)
         if self.size > min(self.image[1:]):
             raise self._bad("size", f"a patch must fit an image of {list(self.image)}")
-        places = min(self._grid.height, self._grid.width)
-        if self.pool > places:
-            raise self._bad("pool", f"it must be at most {places}, so that no cell is empty")
+        positions = min(self._grid.height, self._grid.width)
+        if self.pool > positions:
+            raise self._bad("pool", f"it must be at most {positions}, so that no cell is empty")
 
     def _patches(self, block: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return one row per position: its patch, channel by channel."""
@@ -252,8 +252,8 @@ def cosine_basis(size: int) -> NDArray[np.int64]:
     >>> cosine_basis(2).tolist()
     [[45, 45], [45, -45]]
     """
-    frequency, place = np.mgrid[:size, :size]
-    cosines = np.cos(np.pi * frequency * (2 * place + 1) / (2 * size))
+    frequency, position = np.mgrid[:size, :size]
+    cosines = np.cos(np.pi * frequency * (2 * position + 1) / (2 * size))
     cosines[0] *= np.sqrt(0.5)
     return steady_round(64 * cosines)
 

@@ -76,12 +76,12 @@ class Relu(FeatureMap, frozen=True, dict=True, tag="relu"):
         rows = table_of(X, self.n_inputs)
         low, high = self._range_of(self.n_inputs)
         out = np.empty((rows.shape[0], self.width), dtype=np.min_scalar_type(self._largest))
-        for place, block in blocks(rows, bytes_per_row=16 * (self.n_inputs + self.width)):
-            refuse_outside(block, place.start, low, high, "declare a wider low and high")
+        for part, block in blocks(rows, bytes_per_row=16 * (self.n_inputs + self.width)):
+            refuse_outside(block, part.start, low, high, "declare a wider low and high")
             grid = np.rint((block - low) * self.steps / (high - low))
             sums = grid.astype(self._weights.dtype) @ self._weights
             sums += self.biases
-            out[place] = np.clip(sums, 0, self._largest, out=sums)
+            out[part] = np.clip(sums, 0, self._largest, out=sums)
         return out
 
     @property

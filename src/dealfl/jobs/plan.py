@@ -76,9 +76,9 @@ def _plan_for(document: Document, job: Job, subject: Subject) -> Plan:
     learner = job.learner or subject.learners[0]
     if learner not in subject.learners:
         LEARNERS.get(learner)  # reports a broken plug-in
-        known = ", ".join(subject.learners)
+        suitable = ", ".join(subject.learners)
         raise document.error(
-            "job.learner", f"job.learner is {learner!r}; {subject.name} takes: {known}"
+            "job.learner", f"job.learner is {learner!r}; {subject.name} takes: {suitable}"
         )
     made = _features(document, subject)
     proposed = _proposed(subject, learner, made)
@@ -113,14 +113,14 @@ def _require_range(document: Document, subject: Subject, made: FeatureMap, domai
     outside = (np.array(domain.low) < low) | (np.array(domain.high) > high)
     if not outside.any():
         return
-    place = int(outside.argmax())
-    declared = f"{domain.low[place]:g} … {domain.high[place]:g}"
-    taken = f"{low[place]:g} … {high[place]:g}"
+    index = int(outside.argmax())
+    declared = f"{domain.low[index]:g} … {domain.high[index]:g}"
+    taken = f"{low[index]:g} … {high[index]:g}"
     settings = made.settings()
     wider = f"; or declare features.low and features.high as {declared}" * ("high" in settings)
     raise document.error(
         "features",
-        f"features: {_column_name(subject, place)} is declared as {declared}, but the map "
+        f"features: {_column_name(subject, index)} is declared as {declared}, but the map "
         f"{settings['map']!r} takes {taken}; declare the column as {taken}{wider}",
     )
 

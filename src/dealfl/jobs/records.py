@@ -72,9 +72,9 @@ def records_of(
     return RowRecords(learner, reading, X, rows, owner if examples.owners is None else "")
 
 
-def _interactions(reading: Reading, places: Indices) -> list[tuple[str, bytes]]:
+def _interactions(reading: Reading, indices: Indices) -> list[tuple[str, bytes]]:
     examples, named = reading.examples, reading.owner_names is not None
-    rows = places.tolist()
+    rows = indices.tolist()
     meetings = [(moment, row, item) for row in rows for moment, item in examples.meetings(row)]
     if examples.times is not None:
         meetings.sort()
@@ -186,8 +186,8 @@ class GrowingSource:
                 return Part([], Counter({"": 1}))
             middle = len(rows) // 2
             sides = (rows[:middle], rows[middle:])
-            one, other = (self._read(name, head, side, owner) for side in sides)
-            return Part(one.records + other.records, one.bad + other.bad)
+            left, right = (self._read(name, head, side, owner) for side in sides)
+            return Part(left.records + right.records, left.bad + right.bad)
         bad, count = Counter(reading.quarantine.by_column), len(reading.examples)
         if not count:
             return Part([], bad)

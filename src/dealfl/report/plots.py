@@ -34,13 +34,13 @@ _MAX_LABEL = 22
 def lines(result: RunRecord, value: Callable[[Round], float | None], form: str) -> list[Trace]:
     """Return a line over time for each scheme; rounds without a value are skipped."""
     traces = []
-    for place, (name, outcome) in enumerate(
+    for index, (name, outcome) in enumerate(
         zip(scheme_labels(result), result.outcomes, strict=True)
     ):
-        found = ((row.closed_at_s / 3600.0, value(row)) for row in outcome.rounds)
-        points = thin([(n, y) for n, y in found if y is not None and math.isfinite(y)])
+        values = ((row.closed_at_s / 3600.0, value(row)) for row in outcome.rounds)
+        points = thin([(n, y) for n, y in values if y is not None and math.isfinite(y)])
         if points:
-            style = {"color": colour(place), "dash": _DASHES[place % len(_DASHES)], "width": 2}
+            style = {"color": colour(index), "dash": _DASHES[index % len(_DASHES)], "width": 2}
             traces.append(
                 {
                     "x": [number for number, _ in points],
@@ -56,10 +56,10 @@ def lines(result: RunRecord, value: Callable[[Round], float | None], form: str) 
 
 
 def bar(
-    x: Iterable[Any], y: Iterable[Any], name: str, place: int, hover: str, **others: object
+    x: Iterable[Any], y: Iterable[Any], name: str, index: int, hover: str, **others: object
 ) -> Trace:
-    """Return bars in the colour of a place."""
-    marker = {"color": colour(place)}
+    """Return bars in the colour of an index."""
+    marker = {"color": colour(index)}
     named = {"name": for_plotly(name), "marker": marker, "hovertemplate": hover}
     return {"type": "bar", "x": list(x), "y": list(y), **named, **others}
 
@@ -82,9 +82,9 @@ def axis(text: str) -> dict[str, Any]:
     return {"text": text, "standoff": 6}
 
 
-def colour(place: int) -> str:
+def colour(index: int) -> str:
     """Return the colour of a position, the same in all plots."""
-    return COLOURS[place % len(COLOURS)]
+    return COLOURS[index % len(COLOURS)]
 
 
 def label(names: Iterable[str]) -> dict[str, str]:
@@ -93,11 +93,11 @@ def label(names: Iterable[str]) -> dict[str, str]:
     >>> label(["a phone whose name is very long indeed", "mi"])
     {'a phone whose name is very long indeed': 'a phone whose name is…', 'mi': 'mi'}
     """
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for name in dict.fromkeys(names):
         short = name if len(name) <= _MAX_LABEL else f"{name[: _MAX_LABEL - 1]}…"
-        found[name] = f"{short} ({len(found) + 1})" if short in found.values() else short
-    return found
+        labels[name] = f"{short} ({len(labels) + 1})" if short in labels.values() else short
+    return labels
 
 
 _MOST_BARS = 100
@@ -148,13 +148,13 @@ def _with_noise(result: RunRecord, traces: list[Trace]) -> list[Trace]:
 def _describe_dips(result: RunRecord) -> str:
     """Return where curves fall beyond the noise and rise again, and why if the learner shows it."""
     dips = {scheme_name(outcome.scheme): _find_dip(outcome) for outcome in result.outcomes}
-    found = {name: dip for name, dip in dips.items() if dip is not None}
+    deep = {name: dip for name, dip in dips.items() if dip is not None}
     listed = ", ".join(
         f"{name} to {format_quality(low)} with {examples:,} examples"
-        for name, (low, examples) in found.items()
+        for name, (low, examples) in deep.items()
     )
     features = result.main.dip_at
-    near = any(features / 2 <= examples <= 2 * features for _, examples in found.values())
+    near = any(features / 2 <= examples <= 2 * features for _, examples in deep.values())
     why = (
         f" Near as many examples as features ({features:,}) the model fits noise; with more "
         "examples that ends (double descent)."
@@ -164,17 +164,17 @@ def _describe_dips(result: RunRecord) -> str:
 
 def _find_dip(outcome: Outcome) -> tuple[float, int] | None:
     """Return the lowest quality of the deepest dip, and the number of examples in the model."""
-    held = accumulate(done.learned - done.evicted for done in outcome.rounds)
-    known = [(done.quality, count) for done, count in zip(outcome.rounds, held, strict=True)]
-    points = [(q, count) for q, count in known if q is not None and math.isfinite(q)]
-    best, deepest, found = -math.inf, _NOISE * outcome.quality_error, None
-    for place, (quality, count) in enumerate(points):
+    counts = accumulate(done.learned - done.evicted for done in outcome.rounds)
+    pairs = [(done.quality, count) for done, count in zip(outcome.rounds, counts, strict=True)]
+    points = [(q, count) for q, count in pairs if q is not None and math.isfinite(q)]
+    best, deepest, dip = -math.inf, _NOISE * outcome.quality_error, None
+    for index, (quality, count) in enumerate(points):
         best = max(best, quality)
-        later = max(after for after, _ in points[place:])
+        later = max(after for after, _ in points[index:])
         depth = min(best, later) - quality  # it rises again
         if depth > deepest:
-            deepest, found = depth, (quality, count)
-    return found
+            deepest, dip = depth, (quality, count)
+    return dip
 
 
 def _bars(
@@ -194,10 +194,10 @@ def _bars(
             (block[0].number for block in blocks),
             (sum(value(row) for row in block) / len(block) for block in blocks),
             name,
-            place,
+            index,
             "round %{x}: %{y:.3~f}",
         )
-        for name, place, value in values
+        for name, index, value in values
     ]
     return Plot(
         title=f"{title} per round ({scheme_name(main.scheme)})",
@@ -244,7 +244,7 @@ def _durations(main: Outcome) -> Plot:
         title=f"Duration of rounds, by reason of closing ({scheme_name(main.scheme)})",
         words=f"Virtual time on a logarithmic scale. Closed: {listed or 'none'}."
         + (more if booked else ""),
-        traces=[_closings(lasting, place, reason) for place, reason in enumerate(reasons)],
+        traces=[_closings(lasting, index, reason) for index, reason in enumerate(reasons)],
         layout={
             "xaxis": ROUND | {"zeroline": False},
             "yaxis": {
@@ -258,14 +258,14 @@ def _durations(main: Outcome) -> Plot:
     )
 
 
-def _closings(rounds: Sequence[Round], place: int, reason: str) -> Trace:
+def _closings(rounds: Sequence[Round], index: int, reason: str) -> Trace:
     closed = thin([row for row in rounds if row.reason == reason])
     return {
         "x": [row.number for row in closed],
         "y": [max(row.duration_s, _SHORTEST_S) for row in closed],
         "name": for_plotly(label([_REASONS.get(reason, reason)]).popitem()[1]),
         "mode": "markers",
-        "marker": {"color": colour(place), "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 8},
+        "marker": {"color": colour(index), "symbol": _SYMBOLS[index % len(_SYMBOLS)], "size": 8},
         "showlegend": True,
         "hovertemplate": "round %{x}: %{y:.3s} s",
     }
@@ -319,11 +319,11 @@ def _causes(result: RunRecord) -> Plot:
             (outcome.energy.by_cause_j.get(cause, 0.0) / scale_j for outcome in result.outcomes),
             scheme_labels(result),
             _CAUSES.get(cause, cause.replace("_", " ")),
-            place,
+            index,
             f"%{{y}}: %{{x:.3s}} {unit}",
             orientation="h",
         )
-        for place, cause in enumerate(causes)
+        for index, cause in enumerate(causes)
     ]
     return Plot(
         title="Energy by cause (modelled)",
@@ -425,13 +425,13 @@ def _wake_ups(result: RunRecord) -> Plot:
 
 def _selected(result: RunRecord) -> Plot:
     traces = []
-    for place, (name, outcome) in enumerate(
+    for index, (name, outcome) in enumerate(
         zip(scheme_labels(result), result.outcomes, strict=True)
     ):
         kinds = _group(outcome.participants)
         times = _means(kinds, "selected")
         if any(times):
-            traces.append(bar(_named(kinds), times, "", place, "%{x}: %{y:.2f}") | {"name": name})
+            traces.append(bar(_named(kinds), times, "", index, "%{x}: %{y:.2f}") | {"name": name})
     return Plot(
         title="Selections per phone, by kind",
         words="Mean over all phones of a kind.",

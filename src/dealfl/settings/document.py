@@ -88,25 +88,25 @@ class Document:
         """Return a copy of the document in which one key has another value."""
         tables: dict[str, Any] = copy.deepcopy(dict(self.tables))
         *parents, last = key.split(".")
-        place: Any = tables
+        table: Any = tables
         for name in parents:
-            place = self._inside(place, name, key)
+            table = self._inside(table, name, key)
         if value is None:
-            if not isinstance(place, dict) or last not in place:
+            if not isinstance(table, dict) or last not in table:
                 raise BadInput(f"{key!r} cannot be removed: {self.name} does not have it")
-            del place[last]
-        elif not isinstance(place, dict) or not parents or not last:
+            del table[last]
+        elif not isinstance(table, dict) or not parents or not last:
             raise BadInput(f"{key!r} is not a key of a section; write for example job.rounds")
         else:
-            place[last] = value
+            table[last] = value
         return replace(self, tables=tables, changed=(*self.changed, key))
 
-    def _inside(self, place: Any, name: str, key: str) -> Any:  # noqa: ANN401
-        if isinstance(place, dict):
-            return place.setdefault(name, {})
-        if isinstance(place, list) and name.isdigit() and 1 <= int(name) <= len(place):
-            return place[int(name) - 1]
-        count = len(place) if isinstance(place, list) else 0
+    def _inside(self, table: Any, name: str, key: str) -> Any:  # noqa: ANN401
+        if isinstance(table, dict):
+            return table.setdefault(name, {})
+        if isinstance(table, list) and name.isdigit() and 1 <= int(name) <= len(table):
+            return table[int(name) - 1]
+        count = len(table) if isinstance(table, list) else 0
         raise BadInput(f"{key!r} does not exist: {name!r} is not a number from 1 to {count}")
 
 
@@ -160,7 +160,7 @@ def toml_value(value: object, *, wrap: bool = True) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
-        keys = (f"{toml_key(key)} = {toml_value(one, wrap=False)}" for key, one in value.items())
+        keys = (f"{toml_key(key)} = {toml_value(part, wrap=False)}" for key, part in value.items())
         return f"{{ {', '.join(keys)} }}"
     if isinstance(value, Sequence):
         return _list([toml_value(part) for part in value], wrap)
@@ -217,7 +217,7 @@ def toml_document(tables: Mapping[str, Any], prefix: str = "") -> str:
         if isinstance(value, Mapping):
             parts.append(f"[{key}]\n{toml_document(value, f'{key}.')}")
         elif _is_table(value):
-            parts += [f"[[{key}]]\n{toml_document(one, f'{key}.')}" for one in value]
+            parts += [f"[[{key}]]\n{toml_document(inner, f'{key}.')}" for inner in value]
     return "\n".join(parts)
 
 

@@ -64,17 +64,17 @@ def keys_of(section: Callable[..., Any]) -> dict[str, Key]:
     >>> [(key.name, key.takes, key.description) for key in keys_of(draw).values()]
     [('x', 'a whole number ≥ 0', 'distance to the right')]
     """
-    found: dict[str, Key] = {}
+    keys: dict[str, Key] = {}
     hints = get_type_hints(_declaring(section), include_extras=True)
     for name, parameter in inspect.signature(section).parameters.items():
         hint = hints.get(name)
         kind, notes = bare(hint)
         if FLAT in notes:
             inner = keys_of(kind).values()
-            found |= {one.name: Key(one.name, one.type, one.default, name) for one in inner}
+            keys |= {key.name: Key(key.name, key.type, key.default, name) for key in inner}
         elif notes:
-            found[name] = Key(name, hint, parameter.default)
-    return found
+            keys[name] = Key(name, hint, parameter.default)
+    return keys
 
 
 def _declaring(section: Callable[..., Any]) -> Any:  # noqa: ANN401
@@ -85,7 +85,7 @@ def _declaring(section: Callable[..., Any]) -> Any:  # noqa: ANN401
 
 def tags_of(variants: Iterable[type[Variant]]) -> dict[str, type[Variant]]:
     """Return tagged Structs by their tags, in the given order."""
-    return {str(one.__struct_config__.tag): one for one in variants}
+    return {str(variant.__struct_config__.tag): variant for variant in variants}
 
 
 def section_in(annotated: Any) -> type[Struct] | None:  # noqa: ANN401
@@ -110,15 +110,15 @@ def check(section: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, A
     dealfl.errors.BadInput: seconds is 0; it takes a number > 0
     """
     keys = keys_of(section)
-    found = {}
+    plain = {}
     for name, value in values.items():
         if name in keys:
             try:
-                found[name] = convert(value, keys[name].type)
+                plain[name] = convert(value, keys[name].type)
             except ValueError:
                 problem = f"{name} is {show(value)}; it takes {keys[name].takes}"
                 raise BadInput(problem) from None
-    return found
+    return plain
 
 
 def settle(struct: Struct) -> None:
@@ -177,7 +177,7 @@ def _default(key: Key) -> str:
         return "none"
 
 
-def nearest(key: str, known: Iterable[str]) -> str:
+def nearest(key: str, valid: Iterable[str]) -> str:
     """Return the advice that follows the name of a key that does not exist.
 
     Examples
@@ -185,7 +185,7 @@ def nearest(key: str, known: Iterable[str]) -> str:
     >>> nearest("ronds", ["rounds", "seed"])
     "did you mean 'rounds'? Valid: rounds, seed"
     """
-    names = sorted(known)
+    names = sorted(valid)
     if not names:
         return "it takes no keys; leave the section out"
     closest = difflib.get_close_matches(str(key), names, n=1, cutoff=0.0)
@@ -226,18 +226,18 @@ def read_variant(
 ) -> Variant:
     """Read a section whose tag selects one of several Structs."""
     table = _table(document, name, document.tables.get(name, {}))
-    known = tags_of(variants)
+    variant_of = tags_of(variants)
     tag = str(variants[0].__struct_config__.tag_field)
     if tag not in table:  # perhaps it is misspelt: other keys must not be blamed
-        every = {key.name: key for one in variants for key in keys_of(one).values()}
-        open_keys = {key: one for key, one in every.items() if key not in fixed}
+        every = {key.name: key for variant in variants for key in keys_of(variant).values()}
+        open_keys = {key: declared for key, declared in every.items() if key not in fixed}
         _require_keys(document, name, table, open_keys, tag)
         if needs_tag:
-            raise document.error(name, _missing(tag, name, OneOf(known).takes))
-    first = next(iter(known))
-    place = _inside(name, tag)
-    chosen = read_value(document, Annotated[str, OneOf(known)], place, table.get(tag, first))
-    return _made(document, known[chosen], name, table, fixed, tag)
+            raise document.error(name, _missing(tag, name, OneOf(variant_of).takes))
+    first = next(iter(variant_of))
+    tag_key = _inside(name, tag)
+    chosen = read_value(document, Annotated[str, OneOf(variant_of)], tag_key, table.get(tag, first))
+    return _made(document, variant_of[chosen], name, table, fixed, tag)
 
 
 def read_tables(document: Document, section: type[Section], name: str) -> tuple[Section, ...]:
@@ -254,18 +254,18 @@ def read_keys(
     tag: str = "",
 ) -> dict[str, Any]:
     """Read the keys of a table without calling the section."""
-    keys = {key: one for key, one in keys_of(section).items() if key not in fixed}
+    keys = {key: declared for key, declared in keys_of(section).items() if key not in fixed}
     given = _table(document, name, table)
     _require_keys(document, name, given, keys, tag)
-    found = {
+    values = {
         key: read_value(document, keys[key].type, _inside(name, key), value)
         for key, value in given.items()
         if key != tag
     }
-    for key, one in keys.items():
-        if key not in given and one.is_required:
-            raise document.error(name, _missing(key, name, one.takes))
-    return found
+    for key, declared in keys.items():
+        if key not in given and declared.is_required:
+            raise document.error(name, _missing(key, name, declared.takes))
+    return values
 
 
 def _missing(key: str, name: str, taken: str) -> str:
@@ -294,10 +294,10 @@ def _made(
     fixed: Mapping[str, object] | None = None,
     tag: str = "",
 ) -> Section:
-    found = read_keys(document, section, name, table, fixed or {}, tag)
+    values = read_keys(document, section, name, table, fixed or {}, tag)
     whole: dict[str, Any] = dict(fixed or {})
     parts: dict[str, dict[str, Any]] = {}
-    for key, value in found.items():
+    for key, value in values.items():
         part = keys_of(section)[key].part
         (parts.setdefault(part, {}) if part else whole)[key] = value
     try:
@@ -306,7 +306,7 @@ def _made(
             whole[part] = kind(**given)
         return section(**whole)
     except BadInput as error:
-        blamed = next((key for key in found if key in str(error).partition(";")[0].split()), "")
+        blamed = next((key for key in values if key in str(error).partition(";")[0].split()), "")
         raise document.error(_inside(name, blamed), f"{name or document.name}: {error}") from error
 
 
@@ -318,7 +318,7 @@ def _tables(
         if value:
             problem = f"{name} is {show(value)}; it takes sections [[{name}]]"
         raise document.error(name, problem)
-    return tuple(_made(document, section, f"{name}.{n}", one) for n, one in enumerate(value, 1))
+    return tuple(_made(document, section, f"{name}.{n}", table) for n, table in enumerate(value, 1))
 
 
 def _table(document: Document, name: str, table: object) -> Mapping[str, Any]:

@@ -196,7 +196,7 @@ def takes(annotated: Any) -> str:  # noqa: ANN401
     limits = _limits(notes)
     origin = get_origin(kind)
     if origin in (Union, UnionType):
-        return _alternatives([one for one in get_args(kind) if one is not NoneType])
+        return _alternatives([part for part in get_args(kind) if part is not NoneType])
     if origin is Literal:
         return _listed(get_args(kind))
     if origin is tuple:
@@ -211,14 +211,14 @@ def _listed(names: Iterable[str]) -> str:
 
 def _limits(notes: Iterable[Any]) -> dict[str, Any]:
     names = ("ge", "gt", "le", "lt", "min_length", "max_length")
-    found: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     for note in notes:
         if isinstance(note, Meta):
-            found |= {
+            limits |= {
                 name: getattr(note, name) for name in names if getattr(note, name) is not None
             }
-            found |= note.extra or {}
-    return found
+            limits |= note.extra or {}
+    return limits
 
 
 def _alternatives(kinds: list[Any]) -> str:
@@ -240,7 +240,7 @@ def _plain(kind: Any, origin: Any, limits: Mapping[str, Any]) -> str:  # noqa: A
     if kind is bool:
         return "true or false"
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return _listed(one.value for one in kind)
+        return _listed(member.value for member in kind)
     if kind is str:
         most = limits.get("max_length")
         long = f"a string of at most {most} printable characters"

@@ -93,11 +93,11 @@ def read_devices(document: Document) -> tuple[Devices, ...]:
         raise document.error(
             "devices.1.count", f"{total} workers are too many; the maximum is {_MAX_WORKERS}"
         )
-    return tuple(_with_profile(document, place, group) for place, group in enumerate(groups))
+    return tuple(_with_profile(document, index, group) for index, group in enumerate(groups))
 
 
-def _with_profile(document: Document, place: int, group: Devices) -> Devices:
-    name, given = f"devices.{place + 1}", document.tables["devices"][place]
+def _with_profile(document: Document, index: int, group: Devices) -> Devices:
+    name, given = f"devices.{index + 1}", document.tables["devices"][index]
     if not group.phone:
         for key in filter(given.__contains__, _OF_PHONES):
             raise document.error(
@@ -139,9 +139,10 @@ def _profile(document: Document, key: str, name: str) -> Phone:
     if name in PHONES:
         return PHONES[name]
     if Path(name).suffix != ".toml":
-        known = ", ".join(f'"{phone}"' for phone in PHONES)
+        phones = ", ".join(f'"{phone}"' for phone in PHONES)
         raise document.error(
-            key, f"{key} is {name!r}; it must be one of {known}, or the path of a phone's TOML file"
+            key,
+            f"{key} is {name!r}; it must be one of {phones}, or the path of a phone's TOML file",
         )
     try:
         return load_phone(document.folder / name)

@@ -162,12 +162,12 @@ class Traffic:
         wanted = set(state.versions.values())
         state.held = {number: body for number, body in state.held.items() if number in wanted}
 
-    def fetch(self, name: str, held: int, whole: Published, now_s: float) -> Published | None:
+    def fetch(self, name: str, version: int, whole: Published, now_s: float) -> Published | None:
         """Price a new version that a worker uses, and return it, as a difference if shorter."""
-        if held >= whole.version:
+        if version >= whole.version:
             return None
-        content = self.state.held.get(held)
-        message = whole if content is None else shorten(whole, held, content)
+        content = self.state.held.get(version)
+        message = whole if content is None else shorten(whole, version, content)
         self._note(name, whole)
         if name in self._radios:
             self._radios[name].transfer(now_s, "model", received=_size(message))

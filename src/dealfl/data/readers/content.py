@@ -146,8 +146,8 @@ def _pick(archive: str, names: list[str], member: str | None) -> str:
     if len(names) == 1:
         return names[0]  # under any name: checksums detect a wrong one
     expected = "one file" if member is None else repr(member)
-    held = ", ".join(sorted(names)[:8]) or "nothing"
-    problem = f"{archive}: expected {expected} in the archive, but it holds {held}"
+    listed = ", ".join(sorted(names)[:8]) or "nothing"
+    problem = f"{archive}: expected {expected} in the archive, but it holds {listed}"
     raise BadInput(problem if member else f"{problem}; unpack it, and name one of the files")
 
 

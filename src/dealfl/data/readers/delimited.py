@@ -128,8 +128,8 @@ def _recognise(head: bytes) -> tuple[str, str]:
         if head.startswith(beginning):
             return what, remedy
     if head.startswith(b"PK\3\4"):
-        found = (pair for mark, *pair in _ARCHIVES if mark in head)
-        what, remedy = next(found, ["a zip archive", _SUFFIX.replace("{suffix}", ".zip")])
+        matches = (pair for mark, *pair in _ARCHIVES if mark in head)
+        what, remedy = next(matches, ["a zip archive", _SUFFIX.replace("{suffix}", ".zip")])
         return what, remedy
     if _MARKUP.match(head.removeprefix(b"\xef\xbb\xbf")):
         return "HTML or XML", _SAVE
@@ -188,8 +188,8 @@ class Block:
                 return np.asarray(self._columns[column], dtype=np.float64)
             except ValueError:
                 pass  # some cell is not a number: parse each distinct cell
-        known = {text: self.layout.read_number(text) for text in set(texts)}
-        return np.array([known[text] for text in texts], dtype=np.float64)
+        number_of = {text: self.layout.read_number(text) for text in set(texts)}
+        return np.array([number_of[text] for text in texts], dtype=np.float64)
 
     def table(self, columns: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
         """Return some columns as numbers of one type."""
@@ -258,12 +258,12 @@ class DelimitedText:
             return list(self._names)
         first = self.read_first()
         if not self.layout.header:
-            return [f"c{place}" for place in range(1, len(first) + 1)]
-        names = [cell.strip() or f"c{place}" for place, cell in enumerate(first, 1)]
-        for place, name in enumerate(names):
-            if name in names[:place]:
+            return [f"c{index}" for index in range(1, len(first) + 1)]
+        names = [cell.strip() or f"c{index}" for index, cell in enumerate(first, 1)]
+        for index, name in enumerate(names):
+            if name in names[:index]:
                 raise BadInput(
-                    f"{self.source}: columns {names.index(name) + 1} and {place + 1} are both "
+                    f"{self.source}: columns {names.index(name) + 1} and {index + 1} are both "
                     f"named {name!r}; rename one of them in the first row"
                 )
         return names

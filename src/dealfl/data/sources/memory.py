@@ -65,7 +65,7 @@ class MemoryTable:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(self._columns)
-        writer.writerows(zip(*(_texts(one) for one in self._columns.values()), strict=True))
+        writer.writerows(zip(*(_texts(column) for column in self._columns.values()), strict=True))
         return out.getvalue()
 
 
@@ -169,13 +169,13 @@ def _plain(values: Any) -> NDArray[Any]:  # noqa: ANN401
     if array.dtype.kind == "i":
         return array
     texts = np.empty(len(array), dtype=object)
-    texts[:] = [None if is_absent(one) else str(one) for one in array.tolist()]
+    texts[:] = [None if is_absent(value) else str(value) for value in array.tolist()]
     return texts
 
 
 def _texts(values: NDArray[Any]) -> list[str]:
     if values.dtype.kind == "O":
-        return ["" if one is None else one for one in values.tolist()]
+        return ["" if value is None else value for value in values.tolist()]
     if values.dtype.kind == "f":
-        return ["" if one != one else repr(one) for one in values.tolist()]
+        return ["" if value != value else repr(value) for value in values.tolist()]
     return list(map(str, values.tolist()))

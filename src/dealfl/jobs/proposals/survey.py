@@ -124,29 +124,29 @@ def _width(rows: list[list[str]]) -> int:
 
 def _delimiter(lines: list[str]) -> str:
     """Return the first delimiter that divides nearly all lines into equally many cells, or ''."""
-    fitting = (one for one in _DELIMITERS if _width(_rows(lines, one)) > 1)
+    fitting = (delimiter for delimiter in _DELIMITERS if _width(_rows(lines, delimiter)) > 1)
     return next(fitting, "")
 
 
 def _require_start(path: Path, numbered: list[tuple[int, str]], delimiter: str) -> None:
     """Refuse a file whose first lines are not part of its table, and say how many they are."""
-    for place, (number, _) in enumerate(numbered[:_MOST_BEFORE]):
-        lines = [line for _, line in numbered[place:]]
+    for index, (number, _) in enumerate(numbered[:_MOST_BEFORE]):
+        lines = [line for _, line in numbered[index:]]
         chosen = delimiter or _delimiter(lines)
         rows = _rows(lines, chosen) if chosen else []
         width = _width(rows)
         if width < 2 or len(rows) < min(_FEW_ROWS, len(numbered)):
             continue
         if len(rows[0]) == width:
-            if place == 0:
+            if index == 0:
                 return
             raise BadInput(
                 f"{path}: line {numbered[0][0]} is not part of a table; the rows with {width} "
                 f"cells start on line {number}: give --skip-lines {number - 1}"
             )
-        if place == 0 and any(map(_is_value, rows[0])):
+        if index == 0 and any(map(_is_value, rows[0])):
             return  # an ordinary row that is too short or too long
-        if place == 0 and len(rows[0]) == width - 1:
+        if index == 0 and len(rows[0]) == width - 1:
             raise BadInput(
                 f"{path}: the first row names {width - 1} columns, but rows have {width} cells; "
                 "add a name for the first column, or give --header no"
@@ -159,7 +159,7 @@ def _has_header(rows: list[list[str]]) -> bool:
     first, rest = rows[0], rows[1:]
     if any(_is_value(cell) for cell in first):
         return False
-    columns = [[row[place] for row in rest if place < len(row)] for place in range(len(first))]
+    columns = [[row[index] for row in rest if index < len(row)] for index in range(len(first))]
     if any(_is_value(cell) for cells in columns for cell in cells):
         return True
     return not any(cell in cells for cell, cells in zip(first, columns, strict=True))
@@ -260,7 +260,7 @@ class Found:
             self._numbers(values[finite])
         if not finite.all():
             cells = block.texts(column)
-            others = [cells[place] for place in np.flatnonzero(~finite).tolist()]
+            others = [cells[index] for index in np.flatnonzero(~finite).tolist()]
             self._others(others, block.layout)
 
     def _numbers(self, values: NDArray[np.float64]) -> None:
@@ -305,8 +305,8 @@ def survey(data: TableData, layout: Layout) -> list[Found]:
     table = open_table(data, layout)
     columns = [Found(name) for name in table.read_names()]
     for block in report_progress(table.read_blocks(len(columns)), data.name):
-        for place, column in enumerate(columns):
-            column.add(block, place)
+        for index, column in enumerate(columns):
+            column.add(block, index)
     return columns
 
 
@@ -370,7 +370,7 @@ def find_image(columns: Sequence[Found], features: Collection[str]) -> Image | N
     pixels = [column for column in columns if _is_pixel(column)]
     kept = [column for column in pixels if column.name in features or not column.low < column.high]
     shape = _square(len(kept))
-    if shape is None or len(kept) < _FEWEST_PIXELS or max(one.high for one in kept) <= _GREY:
+    if shape is None or len(kept) < _FEWEST_PIXELS or max(pixel.high for pixel in kept) <= _GREY:
         return None
     names = tuple(column.name for column in kept)
     return Image(names, shape) if set(features) <= set(names) else None

@@ -1,6 +1,6 @@
 """Job files: TOML that is checked key by key; errors name the line."""
 
-from dealfl.data.sources import Quarantine, Quarantined, Reading, Source
+from dealfl.data.sources import Quarantine, Reading
 from dealfl.jobs.job import (
     SOURCES,
     Data,
@@ -25,10 +25,8 @@ __all__ = [
     "MachineKeys",
     "Plan",
     "Quarantine",
-    "Quarantined",
     "Reading",
     "Records",
-    "Source",
     "plan_without_data",
     "read_job",
     "read_machine_keys",

@@ -1,6 +1,6 @@
 """Simulation of a whole federation in one process, under a virtual clock."""
 
-from dealfl.simulate.evaluation import METRICS, Trivial, make_questions, standard_error
+from dealfl.simulate.evaluation import METRICS, make_questions, standard_error
 from dealfl.simulate.fleet import SECTIONS, FleetSpec, read_fleet
 from dealfl.simulate.fleet_run import FleetRun, RunState, finish, run_fleet, split_fleet, start_run
 from dealfl.simulate.key_reference import describe_keys
@@ -33,7 +33,6 @@ __all__ = [
     "Simulation",
     "Split",
     "SweepProgress",
-    "Trivial",
     "describe_keys",
     "finish",
     "make_questions",

@@ -1,11 +1,9 @@
 """The user's own data: CSV, LIBSVM and ratings files, as the section [source] describes them."""
 
 from dealfl.data.sources.base import (
-    OwnerNames,
     Quarantine,
     Quarantined,
     Reading,
-    RowBlock,
     Source,
     report_progress,
 )
@@ -33,12 +31,10 @@ __all__ = [
     "LibsvmSource",
     "MemoryRows",
     "MemoryTable",
-    "OwnerNames",
     "Quarantine",
     "Quarantined",
     "RatingsSource",
     "Reading",
-    "RowBlock",
     "Source",
     "TableData",
     "WordColumn",

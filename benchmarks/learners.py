@@ -22,7 +22,13 @@ from sklearn.naive_bayes import MultinomialNB  # type: ignore[import-untyped]
 from timing import MODES, Table, learn_with, loops, median_s, medians_of, times_s
 
 from dealfl.data import load
-from dealfl.learners import NaiveBayes, Tikhonov
+from dealfl.learners import (
+    NaiveBayes,
+    Neighbors,
+    PersonalizedPageRank,
+    Tikhonov,
+    TikhonovClassifier,
+)
 
 # -- rows -----------------------------------------------------------------------------------------
 
@@ -142,6 +148,50 @@ def compare_ridge(table: Table, columns: int, quick: bool) -> None:
         table.add(f"{what}: forget one of 463,715", one, "scikit-learn's Ridge", fit_s, 10_000.0)
 
 
+# -- updates --------------------------------------------------------------------------------------
+
+
+def _update_subjects() -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """Return an empty learner of each kind, and examples."""
+    rng = np.random.default_rng(0)
+    X, few = rng.uniform(0.0, 1.0, (400, 54)), rng.uniform(0.0, 1.0, (400, 8))
+    classes, labels = list(range(7)), rng.integers(0, 7, 400)
+    return {
+        "naive Bayes, 54 × 7": (NaiveBayes(54, classes), (X, labels)),
+        "ridge, 54 features": (Tikhonov(54), (X, X.mean(axis=1))),
+        "ridge, 8 features": (Tikhonov(8), (few, few.mean(axis=1))),
+        "ridge classifier, 54 × 7": (TikhonovClassifier(54, classes), (X, labels)),
+        "neighbors, 54 × 7": (Neighbors(54, classes), (X, labels)),
+        "PageRank, 1,682 items": (
+            PersonalizedPageRank(1682),
+            (synthetic_histories(400, 1682, 16_000),),
+        ),
+    }
+
+
+def compare_updates(table: Table, quick: bool) -> None:
+    """Learn ten examples and forget one: in one call, and in two."""
+    for how, mode in MODES.items():
+        for name, (model, examples) in _update_subjects().items():
+            new, old = (
+                tuple(part[rows] for part in examples) for rows in (slice(10), slice(10, 11))
+            )
+            with loops(mode):
+                model.learn(*examples)
+                seconds: dict[str, list[float]] = {"update": [], "both": []}
+                for _ in range(20 if quick else 100):
+                    seconds["update"] += times_s([partial(model.update, new, old)])
+                    model.update(old, new)
+                    calls = [partial(model.learn, *new), partial(model.forget, *old)]
+                    seconds["both"].append(sum(times_s(calls)))
+                    model.update(old, new)
+            update_s, both_s = (float(np.median(found[2:])) for found in seconds.values())
+            table.add(f"{name}: update, {how}", {how: update_s}, "learn and forget", both_s, None)
+            ratio = update_s / both_s
+            what = f"{name}: update beside learn and forget, {how}"
+            table.check(what, "≤ 1.05×", f"{ratio:.2f}×", ratio <= 1.05)
+
+
 def run(quick: bool) -> Report:
     """Run every comparison."""
     report = Report("learners")
@@ -162,6 +212,8 @@ def run(quick: bool) -> Report:
     for columns in (54, 90, 112, 500):
         with progress(f"ridge with {columns} features"):
             compare_ridge(table, columns, quick)
+    with progress("updates"):
+        compare_updates(table, quick)
     with progress("cost against the number of examples"):
         compare_growth(table, quick)
     return report

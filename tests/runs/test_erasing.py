@@ -182,7 +182,7 @@ def test_all_persons_are_listed_also_without_the_data(run: RunFolder, capsys: Ca
     assert main(["show", hashed[0]["owner"], "--run", str(run.path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
     assert main(["erase", hashed[0]["owner"], "--run", str(run.path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["examples"] == hashed[0]["examples"]
+    assert json.loads(capsys.readouterr().out)["claimed"] == hashed[0]["examples"]
     assert main(["show"]) == 2
 
 

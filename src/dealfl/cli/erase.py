@@ -128,8 +128,10 @@ def _describe(erased: "ErasureResult") -> str:
             + f", {erased.known_before:,} erased before" * bool(erased.known_before),
         ),
         (
-            "examples removed",
-            f"{erasure.examples:,} from the model, {erasure.claimed:,} as workers state",
+            "examples deleted",
+            f"{erasure.examples:,}"
+            + f" from the model; {erasure.claimed:,} as workers state"
+            * (erasure.claimed != erasure.examples),
         ),
         (
             "workers",

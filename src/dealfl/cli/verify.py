@@ -45,11 +45,12 @@ def _verify(arguments: argparse.Namespace) -> int:
     if arguments.retrain is not None:
         plain["retrained"] = _require_retrained(erasure, arguments.retrain)
     logged = "" if entry is None else f", entry {entry + 1} of the log"
+    claimed = f"{erasure.claimed:,}, as workers state; not verified"
     rows = [
         ("request", erasure.request),
         ("requested by", erasure.requested_by),
         ("persons, examples", f"{erasure.persons:,}, {erasure.examples:,}"),
-        ("examples claimed", f"{erasure.claimed:,}, as workers state; not verified"),
+        *([("examples claimed", claimed)] if erasure.claimed != erasure.examples else []),
         ("workers outstanding", f"{erasure.outstanding:,} of {erasure.workers:,}"),
         ("model after", show_version(erasure.after)),
         *([("retrained", plain["retrained"])] if "retrained" in plain else []),

@@ -148,7 +148,7 @@ def _section(done: Done) -> str:
     figure = done.figure
     plots = "".join(plot_section(plot) for plot in figure.plot(done.rows)) if done.rows else ""
     skipped = "".join(
-        f'<p class="bad">Skipped, because data is missing: {for_html(why)}</p>\n'
+        f'<p class="bad">Skipped, because data is missing or damaged: {for_html(why)}</p>\n'
         for why in done.skipped
     )
     return (

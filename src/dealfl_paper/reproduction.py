@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dealfl.errors import DatasetMissing, DealError, unknown_name
+from dealfl.errors import BadBytes, DatasetMissing, DealError, unknown_name
 from dealfl.exact import prefer_loops
 from dealfl.simulate import require_processes
 from dealfl_paper.figure import Claim, Figure, Row, Setting, Verdict
@@ -168,8 +168,9 @@ def _perform(figure: Figure, setting: Setting) -> tuple[Sequence[Row] | str, flo
     begun_s = time.perf_counter()
     try:
         rows: Sequence[Row] | str = figure.run(setting)
-    except DatasetMissing as error:
-        rows = str(error)
+    except (DatasetMissing, BadBytes) as error:
+        known = setting.get("dataset")
+        rows = f"{error}; or: dealfl datasets fetch {known}" if known else str(error)
     return rows, time.perf_counter() - begun_s
 
 

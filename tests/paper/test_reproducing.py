@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import main
-from dealfl.errors import DatasetMissing
+from dealfl.errors import BadBytes, DatasetMissing
 from dealfl_paper.figure import Figure, Row, Setting
 from dealfl_paper.figures import FIGURES
 from dealfl_paper.reproduction import Step, reproduce
@@ -108,3 +108,16 @@ def test_without_an_installation_the_remedy_is_named(
     monkeypatch.setattr("dealfl.registry.plugins", lambda group: {})
     assert main(words) == 1
     assert "dealfl_paper; run `pip install dealfl`" in capsys.readouterr().err
+
+
+def test_damaged_data_skips_its_settings_and_names_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(setting: Setting) -> Sequence[Row]:
+        raise BadBytes("housing_scale.gz: truncated or damaged")
+
+    figure = next(one for one in FIGURES if one.name == "energy-datasets")
+    settings = [{"dataset": "housing"}]
+    only(monkeypatch, replace(figure, run=run, settings=lambda _: settings))
+    (why,) = reproduce(tmp_path).figures[0].skipped
+    assert why.endswith("damaged; or: dealfl datasets fetch housing")

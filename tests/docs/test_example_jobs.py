@@ -104,9 +104,10 @@ def test_an_example_learns_back_what_it_should_not_have_forgotten() -> None:
     document = Document.read(EXAMPLES / "fleets" / "recovery.toml")
     document = document.replaced("job.rounds", 8).replaced("job.evaluate_every", 8)
     recovering = run_fleet(read_fleet(document))
+    assert recovering == run_fleet(read_fleet(document)), "the same for the same seed"
     forgetting = run_fleet(read_fleet(document.replaced("worker.validation_share", 0.0)))
     assert recovering.recovered > 0 == forgetting.recovered
     assert recovering.exact
     assert recovering.quality is not None
     assert forgetting.quality is not None
-    assert recovering.quality > forgetting.quality + 0.02
+    assert recovering.quality > forgetting.quality + 0.01

@@ -118,6 +118,7 @@ def test_damaged_data_skips_its_settings_and_names_the_command(
 
     figure = next(one for one in FIGURES if one.name == "energy-datasets")
     settings = [{"dataset": "housing"}]
-    only(monkeypatch, replace(figure, run=run, settings=lambda _: settings))
+    changed = replace(figure, run=run, settings=lambda _: settings, cost_s=lambda _: 1.0)
+    only(monkeypatch, changed)
     (why,) = reproduce(tmp_path).figures[0].skipped
     assert why.endswith("damaged; or: dealfl datasets fetch housing")

@@ -215,6 +215,7 @@ class FleetRun:
             self.journals[name],
             self.devices[name],
             key=self._owners_key,
+            secret=self._draw(f"held back/{name}").randbytes(32),  # the same for the same seed
             scheme_name=job.scheme,
             forget_fraction=job.forget_fraction,
             announce_every_s=self.fleet.faults.announce_every_s,

@@ -227,6 +227,7 @@ class Worker:
         meter: Meter,
         *,
         key: bytes,  # secret, for the hashes of owners
+        secret: bytes = b"",  # draws the records held back; by default from the key and the name
         scheme_name: str = "deal",
         forget_fraction: str = "0.02",  # θ, a decimal from 0 to 1; an assignment can override it
         announce_every_s: float = math.inf,  # where the end of a connection is not noticed
@@ -264,7 +265,7 @@ class Worker:
         self._model = LocalModel(journal, make, self._resident)
         recovery = Recovery(
             journal,
-            secret=owner_hash(key, name),
+            secret=secret or owner_hash(key, name),
             validation_share=keys.validation_share,
             tolerance=keys.recovery_tolerance,
         )

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Compiling all loops takes longer than running the tests without; those of loops compile theirs.
+os.environ.setdefault("DEALFL_NUMBA", "never")
+
 from dealfl.data import CATALOG, Examples, Places, find_dataset, load
 
 settings.register_profile("untimed", deadline=None)  # the first call may compile loops

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dealfl.errors import BadInput, Impossible, NotLearned
-from dealfl.exact import CHOICE, ArraySpec, Cells, SparseCells, in_memory
+from dealfl.exact import CHOICE, ArraySpec, Cells, Entries, SparseCells, Statistics, in_memory
 from dealfl.exact import state as storage_module
 from dealfl.learners import PersonalizedPageRank
 from dealfl.learners.pagerank import model as pagerank_module
@@ -290,3 +290,28 @@ def test_a_refused_update_takes_back_what_it_learned(
     never = PersonalizedPageRank(n_items=9, layout=layout)
     never.learn([[0, 1, 2], [4, 5]])
     assert model.digest() == never.digest()
+
+
+@pytest.mark.parametrize("layout", ["packed", "full"])
+@pytest.mark.parametrize("mode", ["never", "always"])
+def test_answers_from_counts_that_no_histories_have_are_refused(
+    layout: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if mode == "always":
+        pytest.importorskip("numba")
+    monkeypatch.setattr(CHOICE, "mode", mode)
+    model = PersonalizedPageRank(4, layout=layout)
+    counts = {"items": Entries.of({1: 2, 2: 2}), "pairs": Entries.of({0: 2, 1: 1})}
+    model.merge(Statistics(model.schema, counts))
+    for call in (lambda: model.similar(0), lambda: model.recommend([0]), model.derived_arrays):
+        with pytest.raises(Impossible, match=r"check\(\) names the items"):
+            call()
+
+
+def test_answers_from_impossible_counts_of_very_many_items_are_refused() -> None:
+    model = PersonalizedPageRank(1 << 17)
+    counts = {"items": Entries.of({1: 2, 2: 2}), "pairs": Entries.of({0: 2, 1: 2})}
+    model.merge(Statistics(model.schema, counts))
+    for call in (lambda: model.similar(0), lambda: model.recommend([0]), model.derived_arrays):
+        with pytest.raises(Impossible, match=r"check\(\) names the items"):
+            call()

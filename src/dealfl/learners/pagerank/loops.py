@@ -250,9 +250,10 @@ def _forget(
     pairs: Array, items: Array, guard: Array, order: Array, ranks: Array, full: bool, refused: Array
 ) -> int:
     for rank in ranks:
-        item = order[rank]
-        if items[item] <= 0:
+        if items[order[rank]] <= 0:
             return NEGATIVE
+    for rank in ranks:
+        item = order[rank]
         if guard[item, LEVELS] == 0 and _guard_row(pairs, items, guard, order, rank, full) < 0:
             refused[0], refused[1] = item, items[item] - 1
             return TIGHT
@@ -508,8 +509,11 @@ def most_similar(
             continue
         for index in range(len(part)):
             both = part[index]
-            score = both / (own + held_part[index] - both) if both else 0.0
-            if both and score >= best[0]:
+            if both <= 0:
+                continue
+            either = own + held_part[index] - both
+            score = both / (either if either != 0 else 1)
+            if score >= best[0]:
                 found[count] = start + index
                 count += 1
                 if score > best[0]:
@@ -517,5 +521,5 @@ def most_similar(
     ranks = found[:count].astype(np.int64)
     counts = row[ranks].astype(np.int64)
     unions = own + held[ranks] - counts
-    kept = counts / unions >= best[0]
+    kept = counts / np.where(unions == 0, 1, unions) >= best[0]
     return ranks[kept], counts[kept], unions[kept]

@@ -98,6 +98,12 @@ class PersonalizedPageRank(HistoryLearner):
     storage : callable, optional
         Creates the cells of an array; by default in memory.
 
+    Notes
+    -----
+    Compiled loops and numpy give the same answers, errors and `last_work`. The exception are
+    statistics that `check` refuses, which only `merge` can bring: `similar` and `recommend` raise
+    `Impossible` where they notice it, and otherwise their answers and scores are not defined.
+
     References
     ----------
     .. [1] G. Linden, B. Smith, J. York: Amazon.com recommendations: item-to-item collaborative
@@ -383,6 +389,7 @@ class PersonalizedPageRank(HistoryLearner):
         else:
             others, counts = self._row(number)
             unions = self._unions(number, others, counts)
+        _require_ratios(counts, unions)
         return top_ratios(others, counts, unions, wanted)
 
     def _unions(self, item: int, others: Int64s, counts: Int64s) -> Int64s:
@@ -397,7 +404,9 @@ class PersonalizedPageRank(HistoryLearner):
         scores = np.zeros(self._items)
         for item in seen.tolist():
             others, counts = self._row(item)
-            scores[others] += counts / self._unions(item, others, counts)
+            unions = self._unions(item, others, counts)
+            _require_ratios(counts, unions)
+            scores[others] += counts / unions
         return scores
 
     def recommend(self, history: object, k: int = 10) -> Ranked:
@@ -433,12 +442,15 @@ class PersonalizedPageRank(HistoryLearner):
     def _best(self, seen: Int64s, scores: Floats, wanted: int) -> Ranked:
         scores[seen] = 0.0
         best = best_indices(scores, wanted, 1.0 - 2.0 * slack_of(len(seen)))
+        if scores[best].max(initial=0.0) > len(seen) + 0.5:  # the largest similarity is 1
+            raise _no_histories()
 
         def terms(index: int) -> list[tuple[int, int]]:
             other = np.full(len(seen), best[index])
             pairs = self._state.cells("pairs").at(pair_number(seen, other)).low
             items = self._state.cells("items")
             unions = items.at(seen).low + items.at(other).low - pairs
+            _require_ratios(pairs, unions)
             ratios = zip(pairs.tolist(), unions.tolist(), strict=True)
             return [ratio for ratio in ratios if ratio[0]]
 
@@ -477,7 +489,22 @@ class PersonalizedPageRank(HistoryLearner):
         items = self._state.whole("items").to_float()
         first, second = items_of(pairs.indices)
         counts = pairs.values.to_float()
-        return pairs.indices, counts / (items[first] + items[second] - counts)
+        unions = items[first] + items[second] - counts
+        _require_ratios(counts, unions)
+        return pairs.indices, counts / unions
+
+
+def _require_ratios(counts: NDArray[Any], unions: NDArray[Any]) -> None:
+    """Raise `Impossible` if some items occur together more often than one or the other does."""
+    if (counts > unions).any() or (counts < 0).any():
+        raise _no_histories()
+
+
+def _no_histories() -> Impossible:
+    return Impossible(
+        "no histories have these statistics: two items are in more histories together than one of "
+        "them is, or in fewer than 0; check() names the items"
+    )
 
 
 def _as_order(item_order: ArrayLike | None, items: int) -> Int64s | None:

@@ -95,21 +95,21 @@ class _Table(NamedTuple):
         """Subtract one history unless the statistics show that it was not learned."""
         if np.any(self.items[history] <= 0):
             return NEGATIVE
-        for item in history[self.guard[history, LEVELS] == 0].tolist():
+        own = self._by_rank(history)
+        for item in own[self.guard[own, LEVELS] == 0].tolist():
             if self._count_slacks(item) < 0:
                 refused[:] = item, self.items[item] - 1
                 return TIGHT
         return self._step(history, -1, refused, log)
 
+    def _by_rank(self, history: Int64s) -> Int64s:
+        return history[np.argsort(self.rank_of[history])] if len(self.rank_of) else history
+
     def _step(self, history: Int64s, sign: int, refused: Int64s, log: Log) -> int:
         """Add or subtract the pairs of one history, and update the slacks of its items."""
         pairs, items, size = self.pairs, self.items, len(self.items)
-        own = history
-        ranks = history
-        if len(self.rank_of):
-            ranks = self.rank_of[history]
-            own = history[np.argsort(ranks)]
-            ranks = self.rank_of[own]
+        own = self._by_rank(history)
+        ranks = self.rank_of[own] if len(self.rank_of) else own
         upper, lower = triangle(len(own))
         cells = _starts(ranks[upper], size, self.full) + ranks[lower]
         values = pairs[cells]
@@ -263,7 +263,9 @@ def most_similar(
 ) -> tuple[Int64s, Int64s, Int64s]:
     """Return the k items most similar to one, and equally similar ones: ranks, counts, unions."""
     row = _row(pairs, len(held), rank, full)
-    ranks = best_indices(_similarities(row, held, rank), k, 1.0)
+    similarities = _similarities(row, held, rank)
+    similarities[row < 0] = 0.0  # only of impossible counts
+    ranks = best_indices(similarities, k, 1.0)
     counts = row[ranks].astype(np.int64)
     return ranks, counts, held[ranks].astype(np.int64) + int(held[rank]) - counts
 
@@ -300,7 +302,7 @@ def sum_all_similarities(
 @twin
 def best_indices(scores: Floats, k: int, factor: float) -> Int64s:
     """Return the indices of positive scores that reach `factor` times the k-th largest one."""
-    positive = np.flatnonzero(scores)
+    positive = np.flatnonzero(scores > 0)
     if len(positive) > k:
         kth = np.partition(scores[positive], len(positive) - k)[len(positive) - k]
         positive = positive[scores[positive] >= kth * factor]

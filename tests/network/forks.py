@@ -119,7 +119,9 @@ def send_receipts_before_commit() -> None:
     hurry()
     put: Any = RealPump.put
 
-    def put_later(pump: Any, messages: Sequence[Message], done: Any = list) -> None:
+    def put_later(
+        pump: Any, messages: Sequence[Message], done: Any = list, sender: str = ""
+    ) -> None:
         receipts = [
             Receipt(**{name: getattr(one, name) for name in KEY})
             for one in messages
@@ -127,7 +129,7 @@ def send_receipts_before_commit() -> None:
         ]
         pump.emit(Step(tuple(receipts)), time.time())
         delay_s = 1.0 if receipts else 0.0
-        asyncio.get_running_loop().call_later(delay_s, put, pump, messages, done)
+        asyncio.get_running_loop().call_later(delay_s, put, pump, messages, done, sender)
 
     setattr(RealPump, "put", put_later)  # noqa: B010
 

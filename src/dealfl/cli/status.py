@@ -110,6 +110,7 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
     return [
         ("rounds", _rounds(status)),
         ("open round", _open_round(status)),
+        *([("waiting", status.problem)] if status.problem else []),
         *([("catching up", _catching_up(status))] if status.catching_up else []),
         ("workers", (states or "none yet") + sleeping + flagged),
         ("updates", f"{status.updates_counted:,} counted, {status.updates_waiting:,} waiting"),

@@ -7,6 +7,7 @@ change something are for the operators that the server was started with.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -15,12 +16,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from dealfl.errors import BadBytes, BadInput, DealError
+from dealfl.errors import BadBytes, BadInput, DealError, WriteFailed
 from dealfl.network.connection import Connection, Delivery
 from dealfl.network.credentials import Credentials
 from dealfl.network.topics import Topics
 from dealfl.protocol import Assembly, pack, split, unpack
 
+_LOG = logging.getLogger("dealfl.network")
 _MAX_QUESTION = 1 << 20
 _REPEAT_S = 1.0
 _REMEMBERED = 64  # answers, for questions that arrive again
@@ -69,6 +71,8 @@ class Control:
             answer = Answer(question.id, self._call(operator, question))
         except (DealError, msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
             answer = Answer(question.id, error=str(error))
+            if isinstance(error, WriteFailed):  # nothing was changed; the operator asks again
+                _LOG.warning("%s of %s refused: %s", question.verb, operator, error)
         given = pack(msgspec.json.encode(answer))
         if not question.id:
             return given

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import msgspec
 
 from dealfl.data.readers import PACKINGS, unpacked_name
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, WriteFailed
 from dealfl.jobs import GrowingSource, Head
 from dealfl.worker import Journal, Worker
 
@@ -230,6 +230,7 @@ class Feed:
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.left_bytes = 0  # not read yet
+        self.problem = ""  # why no record can be stored now
         self.worker = worker
         self._source = source
         self._report = report
@@ -248,7 +249,26 @@ class Feed:
         return sum(position.bad for position in self._positions.values())
 
     def poll(self) -> Iterator[int]:
-        """Give new rows to the worker; yield the number of records after each transaction."""
+        """Give new rows to the worker; yield the number of records after each transaction.
+
+        While the disk is full nothing is stored, neither rows nor positions: the next poll reads
+        the same rows again.
+        """
+        try:
+            yield from self._poll()
+            self._note_problem("")
+        except WriteFailed as error:
+            self._note_problem(str(error))
+
+    def _note_problem(self, problem: str) -> None:
+        """Log why no record can be stored, and when it can be again."""
+        if problem and not self.problem:
+            _LOG.warning("%s; rows wait", problem, extra={"deal_reason": problem})
+        if self.problem and not problem:
+            _LOG.warning("rows are stored again", extra={"deal_reason": "disk writable"})
+        self.problem = problem
+
+    def _poll(self) -> Iterator[int]:
         files = self._files.list()
         there = {file for file in files if file.size}
         if self._known.keys() == there:
@@ -284,9 +304,9 @@ class Feed:
             offset=min(position.offset, file.size),
             hashes=position.hashes_within(file.size),
         )
-        self._positions[number] = moved
         if moved != position:
             self.worker.ingest([], (number, msgspec.json.encode(moved)))
+        self._positions[number] = moved
 
     # -- rows -----------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ class RealPump(Pump):
         self._next: asyncio.Handle | None = None
         self._messages: list[Message] = []  # of the present commit
         self._finished: list[Callable[[], None]] = []
+        self._changes: deque[Callable[[], None]] = deque()  # beside the messages
 
     def put(
         self,
@@ -50,6 +51,11 @@ class RealPump(Pump):
     ) -> None:
         """Take messages of a sender; `done` is called after they are durable."""
         self._inbox.setdefault(sender, deque()).extend((*messages, done))
+        self.call()
+
+    def change(self, change: Callable[[], None]) -> None:
+        """Make a change that is no message before the next commit; again if the disk is full."""
+        self._changes.append(change)
         self.call()
 
     def call(self) -> None:
@@ -79,6 +85,9 @@ class RealPump(Pump):
             for sender in list(self._inbox)[:_BATCH]:
                 self._take(sender, self._messages, self._finished)
         try:
+            while self._changes:
+                self._changes[0]()
+                self._changes.popleft()
             self.turn(self._messages, time.time())
             finished = self._finished
             self._messages = []

@@ -220,7 +220,7 @@ class ServerEnd:
             piece = self._model[index] if index < len(self._model) else b""
             connection.publish(f"{self.topics.model}/{index}", piece, retain=True)
         if self._model:
-            confirm = partial(self._server.confirm, self._version)
+            confirm = partial(self._pump.change, partial(self._server.confirm, self._version))
             number = b"%d" % self._version
             connection.publish(f"{self.topics.model}/version", number, retain=True, done=confirm)
 
@@ -330,4 +330,4 @@ class ServerEnd:
         self.dropped[user] = self.dropped.get(user, 0) + 1
         if self.dropped[user] in (1, 10, 100, 1_000):
             _LOG.warning("%s: %s packets dropped: %s", user, self.dropped[user], reason)
-            self._server.flag(worker, f"packet refused: {reason}")
+            self._pump.change(partial(self._server.flag, worker, f"packet refused: {reason}"))

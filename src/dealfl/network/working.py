@@ -112,6 +112,9 @@ async def work(
                 feeds.append(feed)
         end = WorkerEnd(job.name, brokers, workers)
 
+        def problem() -> str:
+            return end.problem or next((feed.problem for feed in feeds if feed.problem), "")
+
         def line() -> str:
             bad = sum(feed.bad for feed in feeds)
             left = sum(feed.left_bytes for feed in feeds)
@@ -119,7 +122,7 @@ async def work(
                 f"{credentials.user}: {describe(end.connection)}"
                 + f", {bad:,} rows cannot be used" * (bad > 0)
                 + f", {left:,} bytes of data not read yet" * (left > 0)
-                + f"; WAITING: {end.problem}" * bool(end.problem)
+                + f"; WAITING: {problem()}" * bool(problem())
             )
 
         parts = [end.run(stopped), report_health(health, line, stopped)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from dealfl.runs.result import RunProgress
 from dealfl.runs.workers import describe_workers, find_now_s
 from dealfl.server import LedgerReader, OpenRound, Version
 
+_MIN_FREE_BYTES = 1 << 18  # of a disk that is not full
 _STATES = ("awake", "training", "asleep", "removed")
 
 
@@ -51,6 +53,7 @@ class RunStatus(RunStart):
     converged: bool
     workers: dict[str, int]
     flagged: int
+    problem: str  # why the server can write nothing now
     catching_up: int  # workers whose sums may be older than a restore of the ledger
     next_call_s: float | None
     updates_counted: int
@@ -133,6 +136,7 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         converged=kept.converged,
         workers={name: sum(one.state == name for one in workers) for name in _STATES},
         flagged=sum(bool(one.flag) for one in workers),
+        problem="" if state == "finished" else _find_problem(run),
         catching_up=sum(one.row.behind > 0 for one in ledger.workers()),
         updates_counted=counted,
         next_call_s=min((one.call_by_s for one in workers if one.call_by_s), default=None),
@@ -157,6 +161,12 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         ended="" if ending is None else ending.ended,
         whole_energy_j=None if ending is None else ending.energy_j,
     )
+
+
+def _find_problem(run: RunFolder) -> str:
+    """Return why a server cannot write its ledger; empty if there is space."""
+    free = shutil.disk_usage(run.ledger.parent).free
+    return "" if free >= _MIN_FREE_BYTES else f"the disk of {run.ledger} is full; free disk space"
 
 
 def _read_ending(run: RunFolder) -> _Ending | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote
@@ -267,11 +267,12 @@ class Database:
             return
         if not self._cleans or not self._must_compact(now_s):
             return
-        if self.compact():
-            with self.transaction():
-                row = ("compacted_s", repr(now_s).encode())
-                self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
-                self.drop("compaction")
+        with suppress(WriteFailed):  # the next call tries again; all messages are committed
+            if self.compact():
+                with self.transaction():
+                    row = ("compacted_s", repr(now_s).encode())
+                    self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", row)
+                    self.drop("compaction")
 
     @property
     def _is_mostly_free(self) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from numpy.typing import NDArray
@@ -317,7 +318,7 @@ class Worker:
         Decoding has checked the bounds of messages that came as bytes.
         """
         replies: list[Message] = []
-        with self._journal.transaction(self._term):
+        with self._keeping_flags(), self._journal.transaction(self._term):
             for message in messages:
                 declined = self._receive(message, now_s, decoded)
                 if declined is not None:
@@ -339,6 +340,16 @@ class Worker:
                 wake_at_s = min(wake_at_s or math.inf, now_s + self._retry_after_s)
         self._journal.compact_if_due(now_s)
         return Step(tuple(replies), wake_at_s)
+
+    @contextmanager
+    def _keeping_flags(self) -> Iterator[None]:
+        """Announce the worker and repeat messages later, if the call that should do it fails."""
+        flags = (self._membership.greets, self._reconnected)
+        try:
+            yield
+        except BaseException:
+            self._membership.greets, self._reconnected = flags
+            raise
 
     def reconnect(self) -> None:
         """Announce the worker in the next call and repeat what has no receipt: it may be lost."""

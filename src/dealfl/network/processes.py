@@ -25,6 +25,7 @@ from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
 
 _HEALTH_S = 10.0
+_KEPT_ROUNDS = 1_000  # whose history stays whole in the ledger
 CHANGES = ("erase", "remove", "certify")  # verbs for trusted operators only
 
 Health = Callable[[str], None]
@@ -45,7 +46,7 @@ async def serve(
     plan = plan_without_data(document)
     require_role(brokers, job.name, server=True)
     selector = make_selector(job.selector, read_selection(document, job))
-    with closing(Ledger(folder / "ledger.db")) as ledger:
+    with closing(Ledger(folder / "ledger.db", kept_rounds=_KEPT_ROUNDS)) as ledger:
         server = Server(job.name, plan.make, ledger, job.server_rules, selector)
         end = ServerEnd(server, brokers)
         changes = _Changes(server, end)
@@ -59,7 +60,7 @@ async def serve(
             received = sum(connection.traffic.received_bytes for connection in end.connections)
             return (
                 f"{job.name}: {time.monotonic() - since_s:.0f} s, {up} of {len(brokers)} brokers, "
-                f"{len(server.workers)} workers, round {len(server.reader.closed_rounds())}, "
+                f"{len(server.workers)} workers, round {server.reader.count_closed()}, "
                 f"{received / 1e3:,.0f} kB received"
                 + f"; WAITING: {end.problem}"
                 * bool(end.problem)

@@ -85,9 +85,7 @@ class RealPump(Pump):
             for sender in list(self._inbox)[:_BATCH]:
                 self._take(sender, self._messages, self._finished)
         try:
-            while self._changes:
-                self._changes[0]()
-                self._changes.popleft()
+            self._make_changes()
             self.turn(self._messages, time.time())
             finished = self._finished
             self._messages = []
@@ -105,6 +103,11 @@ class RealPump(Pump):
             return
         if self._inbox:
             self.call()
+
+    def _make_changes(self) -> None:
+        while self._changes:
+            self._changes[0]()
+            self._changes.popleft()
 
     def _note_problem(self, problem: str) -> None:
         """Log why nothing can be written, and when it can again."""

@@ -103,7 +103,7 @@ def open_finished(run: RunFolder, key: bytes) -> Iterator[FinishedRun]:
         }
         for store in (ledger, *journals.values()):
             stack.enter_context(store.cleaned_at_the_end())
-        rounds = max(len(ledger.reader.closed_rounds()), 1)
+        rounds = max(ledger.reader.count_closed(), 1)
         # nobody downloads versions of a finished run, so that none has to wait for others
         rules = replace(job.server_rules, rounds=rounds, release_batch=1)
         server = Server(job.name, make, ledger, rules, Uniform())

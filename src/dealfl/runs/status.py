@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from dealfl.jobs import Job
 from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.result import RunProgress
 from dealfl.runs.workers import describe_workers, find_now_s
-from dealfl.server import LedgerReader, OpenRound, Version
+from dealfl.server import DURATIONS_S, LedgerReader, OpenRound, PastRounds, Version
 
 _MIN_FREE_BYTES = 1 << 18  # of a disk that is not full
 _STATES = ("awake", "training", "asleep", "removed")
@@ -35,6 +36,7 @@ class RunStart:
         """Return the status as JSON values by name, without the duration of each round."""
         plain = dataclasses.asdict(self)
         plain.pop("round_durations_s", None)
+        plain.pop("past_rounds", None)
         return plain
 
 
@@ -77,6 +79,7 @@ class RunStatus(RunStart):
     ended: str = ""
     whole_energy_j: float | None = None
     round_durations_s: tuple[float, ...] = field(repr=False, default=())
+    past_rounds: tuple[PastRounds, ...] = field(repr=False, default=())  # before those
 
 
 class _Ending(msgspec.Struct):
@@ -110,9 +113,12 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
     workers = describe_workers(ledger, tables, now_s)
     closed, replies = ledger.closed_rounds(), ledger.replies()
     erasures, shown = ledger.count_erasures()
-    reasons = [one.reason for one in closed]
+    past = tuple(ledger.past_rounds())
+    reasons = Counter(one.reason for one in closed)
+    for old in past:
+        reasons[old.reason] += old.rounds
     durations_s = tuple(one.duration_s for one in closed)
-    spent_s = sum(durations_s)
+    spent_s = sum(old.duration_s for old in past) + sum(durations_s)
     version = ledger.last_version() or Version(0, 0, "", 0.0)
     counted = sum(one.updates_counted for one in workers)
     kept = ledger.state()
@@ -126,10 +132,10 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         state=state,
         progress=progress,
         now_s=now_s,
-        rounds_closed=len(closed),
+        rounds_closed=reasons.total(),
         rounds_planned=job.get("rounds", Job().rules.rounds) if job else None,
-        rounds_by_reason={reason: reasons.count(reason) for reason in sorted(set(reasons))},
-        last_reason=reasons[-1] if reasons else "",
+        rounds_by_reason=dict(sorted(reasons.items())),
+        last_reason=closed[-1].reason if closed else "",
         round_s=spent_s,
         last_round_s=durations_s[-1] if closed else None,
         open_round=ledger.open_round(),
@@ -158,6 +164,7 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         updates_per_s=counted / spent_s if spent_s else None,
         examples_per_s=(replies.learned + replies.evicted) / spent_s if spent_s else None,
         round_durations_s=durations_s,
+        past_rounds=past,
         ended="" if ending is None else ending.ended,
         whole_energy_j=None if ending is None else ending.energy_j,
     )
@@ -179,8 +186,6 @@ def _read_ending(run: RunFolder) -> _Ending | None:
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-
-_BUCKETS_S = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 3600.0)
 
 _COUNTERS: tuple[tuple[str, str, Callable[[RunStatus], float]], ...] = (
     ("updates", "Updates counted", lambda s: s.updates_counted),
@@ -233,16 +238,19 @@ class Collector:
         energy.add_metric([status.energy_source], status.energy_j)
         yield energy
         durations = HistogramMetricFamily("dealfl_round_seconds", "Duration of rounds")
-        durations.add_metric([], _buckets(status.round_durations_s), status.round_s)
+        durations.add_metric([], _buckets(status), status.round_s)
         yield durations
         about = {"digest": status.published_digest, "round": str(status.version_round)}
         yield InfoMetricFamily("dealfl_model", "Last published model", value=about)
 
 
-def _buckets(durations_s: tuple[float, ...]) -> list[tuple[str, float]]:
-    """Return the cumulative number of durations for each bucket."""
-    found = [(str(limit), sum(one <= limit for one in durations_s)) for limit in _BUCKETS_S]
-    return [*found, ("+Inf", len(durations_s))]
+def _buckets(status: RunStatus) -> list[tuple[str, float]]:
+    """Return the cumulative number of rounds for each bucket of durations."""
+    buckets: list[tuple[str, float]] = []
+    for limit in DURATIONS_S:
+        past = sum(old.rounds for old in status.past_rounds if old.within_s <= limit)
+        buckets.append((str(limit), past + sum(own <= limit for own in status.round_durations_s)))
+    return [*buckets, ("+Inf", status.rounds_closed)]
 
 
 class Served:

@@ -3,8 +3,10 @@
 from dealfl.server.aggregation import rebuild_total
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import (
+    DURATIONS_S,
     LedgerReader,
     OpenRound,
+    PastRounds,
     Selection,
     Version,
     WorkerFigures,
@@ -15,9 +17,11 @@ from dealfl.server.rules import RewardWeights, Rules, compute_reward, compute_re
 from dealfl.server.server import Server
 
 __all__ = [
+    "DURATIONS_S",
     "Ledger",
     "LedgerReader",
     "OpenRound",
+    "PastRounds",
     "RewardWeights",
     "Rules",
     "Selection",

@@ -22,6 +22,7 @@ _FULL = "held back: the total is full; the largest sum is that of "
 _KEPT_BYTES = 1 << 20  # size of a delta up to which it is kept in memory as arrays
 _MAX_AFTER_GAP = 64  # stored updates of a worker, if one before them is missing
 _IMPOSSIBLE = "no examples have this sum"
+_TOO_OLD = "an update is too old to be compared"
 _CONFLICT = "another update with this sequence exists"
 
 
@@ -153,6 +154,8 @@ class Aggregation:
                 f"update has incarnation {message.incarnation}; the worker has {row.incarnation}"
             )
         stored = self._ledger.updates.find(row.name, message.incarnation, message.sequence)
+        if stored is None and message.sequence <= row.counted:
+            return Problem(_TOO_OLD, fatal=True)
         if stored is None:
             return self._store(row, message)
         if stored.withdrawn:
@@ -189,6 +192,8 @@ class Aggregation:
         key = (row.name, row.incarnation, message.sequence)
         updates = self._ledger.updates
         stored = updates.find(*key)
+        if stored is None and message.sequence <= row.counted:
+            return Problem(_TOO_OLD, fatal=True)
         if stored is None:
             updates.put_withdrawn(*key, message.successor)
             self._ready.add(row.name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +26,7 @@ from dealfl.errors import BadBytes, BadInput
 from dealfl.exact import Statistics
 from dealfl.protocol import Erased, Position, Update
 from dealfl.server.ledger_reader import (
+    DURATIONS_S,
     LedgerReader,
     LedgerState,
     OpenRound,
@@ -75,6 +77,11 @@ CREATE TABLE selections (
   PRIMARY KEY (round, worker)) WITHOUT ROWID;
 CREATE TABLE versions (version INTEGER PRIMARY KEY, round INTEGER NOT NULL, digest TEXT NOT NULL,
   published_s REAL NOT NULL, erased INTEGER NOT NULL, delivered INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE past_selections (worker TEXT PRIMARY KEY, selected INTEGER NOT NULL,
+  replied INTEGER NOT NULL, declined INTEGER NOT NULL, learned INTEGER NOT NULL,
+  evicted INTEGER NOT NULL, energy_j REAL NOT NULL, reward REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE past_rounds (reason TEXT NOT NULL, within_s REAL NOT NULL, rounds INTEGER NOT NULL,
+  duration_s REAL NOT NULL, PRIMARY KEY (reason, within_s)) WITHOUT ROWID;
 CREATE TABLE erasures (
   number INTEGER PRIMARY KEY, request TEXT NOT NULL UNIQUE, owners BLOB NOT NULL,
   hash BLOB NOT NULL, chain BLOB NOT NULL, requested_s REAL NOT NULL, requested_by TEXT NOT NULL);
@@ -86,6 +93,7 @@ CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), content BLOB NOT NULL
 CREATE TABLE parts (owner TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL,
   PRIMARY KEY (owner, name));
 """
+_THIN_SHARE = 8  # parts of the kept history after which it is thinned again
 _EPOCHS = 1000  # that are remembered, and as many terms
 _LARGE = 1 << 16  # bytes of a delta that is written at the end of a transaction, if at all
 _FIELDS = WorkerRow.__struct_fields__
@@ -106,8 +114,13 @@ class Ledger(Database):
     own_table = "rounds"
 
     def __init__(
-        self, path: str | Path = ":memory:", *, connect: Connect = sqlite3.connect
+        self,
+        path: str | Path = ":memory:",
+        *,
+        kept_rounds: int = 0,  # whose history stays whole, also versions and updates; 0 keeps all
+        connect: Connect = sqlite3.connect,
     ) -> None:
+        self._kept_rounds = kept_rounds
         self.updates = UpdateStore(self)
         self.rounds = RoundStore(self)
         self.erasures = ErasureStore(self)
@@ -176,6 +189,14 @@ class Ledger(Database):
         kept = [(owner, name, value) for name, value in parts.items() if value]
         self._db.executemany("DELETE FROM parts WHERE owner = ? AND name = ?", gone)
         self._db.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", kept)
+
+    def thin_if_due(self) -> None:
+        """Add what is older than the kept history to sums, and delete it."""
+        last = self.rounds.last_number()
+        if self._kept_rounds and last % max(self._kept_rounds // _THIN_SHARE, 1) == 0:
+            self.rounds.thin(last - self._kept_rounds)
+            self.updates.thin(self._kept_rounds)
+            self.erasures.thin_versions(self._kept_rounds)
 
     # -- workers and their sums -----------------------------------------------------------------
 
@@ -339,6 +360,18 @@ class UpdateStore:
             (worker, incarnation, last),
         )
 
+    def thin(self, kept: int) -> None:
+        """Delete the keys of counted updates but the last ones of each worker.
+
+        Those of withdrawn ones remain. `Aggregation` refuses an update whose key is gone.
+        """
+        self._execute(
+            "DELETE FROM updates WHERE withdrawn = 0 AND delta IS NULL AND sequence <= "
+            "(SELECT w.counted - ? FROM workers w "
+            "WHERE w.name = updates.worker AND w.incarnation = updates.incarnation)",
+            (kept,),
+        )
+
     def drop(self, worker: str) -> None:
         """Delete all updates of a worker."""
         self._ledger.note_deletion()
@@ -399,6 +432,44 @@ class RoundStore:
             "UPDATE rounds SET closed_s = ?, reason = ?, digest = ? WHERE number = ?",
             (closed_s, reason, digest, number),
         )
+
+    def thin(self, last: int) -> None:
+        """Add rounds up to a number, and who was selected in them, to sums, and delete them.
+
+        The last selection of a worker stays while it is not answered: a sleeping one may call.
+        """
+        old = (
+            "round <= ? AND (replied_s IS NOT NULL OR round < "
+            "(SELECT max(s.round) FROM selections s WHERE s.worker = selections.worker))"
+        )
+        self._execute(
+            "INSERT INTO past_selections SELECT worker, count(*), "  # noqa: S608
+            "count(replied_s) - count(nullif(declined, '')), count(nullif(declined, '')), "
+            "sum(learned), sum(evicted), sum(energy_j), sum(reward) FROM selections "
+            f"WHERE {old} GROUP BY worker ON CONFLICT DO UPDATE SET "
+            "selected = selected + excluded.selected, replied = replied + excluded.replied, "
+            "declined = declined + excluded.declined, learned = learned + excluded.learned, "
+            "evicted = evicted + excluded.evicted, energy_j = energy_j + excluded.energy_j, "
+            "reward = reward + excluded.reward",
+            (last,),
+        )
+        self._execute(f"DELETE FROM selections WHERE {old}", (last,))  # noqa: S608
+        old = (
+            "number <= ? AND closed_s IS NOT NULL "
+            "AND NOT EXISTS (SELECT 1 FROM selections WHERE round = number)"
+        )
+        rows = self._execute(
+            f"SELECT reason, closed_s - opened_s FROM rounds WHERE {old}",  # noqa: S608
+            (last,),
+        ).fetchall()
+        for reason, duration_s in rows:
+            within_s = next((limit for limit in DURATIONS_S if duration_s <= limit), math.inf)
+            self._execute(
+                "INSERT INTO past_rounds VALUES (?, ?, 1, ?) ON CONFLICT DO UPDATE SET "
+                "rounds = rounds + 1, duration_s = duration_s + excluded.duration_s",
+                (reason, within_s, duration_s),
+            )
+        self._execute(f"DELETE FROM rounds WHERE {old}", (last,))  # noqa: S608
 
     def find_selection(self, number: int, row: WorkerRow) -> tuple[float, int, float, str]:
         """Return when a round was opened, and a worker's announced examples, energy and θ.
@@ -634,10 +705,22 @@ class ErasureStore:
             (round_number, digest, published_s, erased),
         )
 
-    def find_digest(self, version: int) -> str:
-        """Return the digest of a version; empty if it is unknown."""
+    def find_digest(self, version: int) -> str | None:
+        """Return the digest of a version; empty if there is none, None if it was deleted."""
         row = self._execute("SELECT digest FROM versions WHERE version = ?", (version,)).fetchone()
-        return "" if row is None else str(row[0])
+        if row is not None:
+            return str(row[0])
+        later = self._execute("SELECT 1 FROM versions WHERE version > ? LIMIT 1", (version,))
+        return "" if version < 1 or later.fetchone() is None else None
+
+    def thin_versions(self, kept: int) -> None:
+        """Delete all versions but the last ones, and those before and after an erasure."""
+        self._execute(
+            "DELETE FROM versions WHERE version <= (SELECT max(version) FROM versions) - ? "
+            "AND version NOT IN (SELECT max(version) FROM versions GROUP BY erased) AND version "
+            "NOT IN (SELECT min(version) FROM versions WHERE delivered = 1 GROUP BY erased)",
+            (kept,),
+        )
 
     def mark_delivered(self, version: int) -> None:
         """Store that a version was delivered."""

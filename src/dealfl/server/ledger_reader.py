@@ -19,6 +19,7 @@ from dealfl.server.sums import TOTAL, read_sum
 from dealfl.storage import find_write_failure, open_read_only
 
 SCHEMA_VERSION = 1
+DURATIONS_S = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 3600.0)  # classes of old rounds
 _UNKNOWN = 2**53  # a sequence that no update has
 
 
@@ -136,6 +137,16 @@ class ClosedRound:
     duration_s: float
     closed_s: float
     digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class PastRounds:
+    """Old rounds that were closed for a reason, and within a time of `DURATIONS_S` or infinity."""
+
+    reason: str
+    within_s: float
+    rounds: int
+    duration_s: float  # sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,10 +309,13 @@ class LedgerReader:
         rows = self._db.execute(
             f"SELECT {_WORKER}, "  # noqa: S608
             "(SELECT count(*) FROM updates u WHERE u.worker = w.name AND u.incarnation = "
-            "w.incarnation AND u.delta IS NOT NULL), count(s.round), count(s.replied_s) - "
-            "count(nullif(s.declined, '')), count(nullif(s.declined, '')), coalesce(sum(s.reward), "
-            "0.0), coalesce(sum(s.energy_j), 0.0) FROM workers w LEFT JOIN selections s ON "
-            "s.worker = w.name GROUP BY w.name ORDER BY w.name"
+            "w.incarnation AND u.delta IS NOT NULL), count(s.round) + coalesce(p.selected, 0), "
+            "count(s.replied_s) - count(nullif(s.declined, '')) + coalesce(p.replied, 0), "
+            "count(nullif(s.declined, '')) + coalesce(p.declined, 0), "
+            "coalesce(sum(s.reward), 0.0) + coalesce(p.reward, 0.0), "
+            "coalesce(sum(s.energy_j), 0.0) + coalesce(p.energy_j, 0.0) FROM workers w "
+            "LEFT JOIN past_selections p ON p.worker = w.name "
+            "LEFT JOIN selections s ON s.worker = w.name GROUP BY w.name ORDER BY w.name"
         )
         return [WorkerFigures(worker_row(row[:_WIDTH]), *row[_WIDTH:]) for row in rows]
 
@@ -315,11 +329,20 @@ class LedgerReader:
 
     def replies(self) -> Replies:
         """Return the sum of all replies."""
-        row = self._db.execute(
-            "SELECT count(replied_s), coalesce(sum(learned), 0), coalesce(sum(evicted), 0), "
-            "coalesce(sum(energy_j), 0.0), avg(reward) FROM selections"
+        own = self._db.execute(
+            "SELECT count(*), count(replied_s), coalesce(sum(learned), 0), "
+            "coalesce(sum(evicted), 0), coalesce(sum(energy_j), 0.0), coalesce(sum(reward), 0.0) "
+            "FROM selections"
         ).fetchone()
-        return Replies(*row)
+        past = self._db.execute(
+            "SELECT coalesce(sum(selected), 0), coalesce(sum(replied + declined), 0), "
+            "coalesce(sum(learned), 0), coalesce(sum(evicted), 0), coalesce(sum(energy_j), 0.0), "
+            "coalesce(sum(reward), 0.0) FROM past_selections"
+        ).fetchone()
+        sums = (new + old for new, old in zip(own, past, strict=True))
+        selected, replied, learned, evicted, energy_j, reward = sums
+        mean_reward = reward / selected if selected else None
+        return Replies(replied, learned, evicted, energy_j, mean_reward)
 
     def latest_s(self) -> float:
         """Return the latest time in the ledger, in seconds of the server's clock."""
@@ -344,6 +367,19 @@ class LedgerReader:
     def closed_rounds(self, after: int = 0) -> list[ClosedRound]:
         """Return the closed rounds after a number, in order."""
         return [ClosedRound(*row) for row in self._db.execute(_CLOSED, (after,))]
+
+    def past_rounds(self) -> list[PastRounds]:
+        """Return the sums of closed rounds that are no longer listed."""
+        query = "SELECT reason, within_s, rounds, duration_s FROM past_rounds"
+        return [PastRounds(*row) for row in self._db.execute(query)]
+
+    def count_closed(self) -> int:
+        """Return the number of closed rounds."""
+        query = (
+            "SELECT (SELECT count(*) FROM rounds WHERE closed_s IS NOT NULL) + "
+            "(SELECT coalesce(sum(rounds), 0) FROM past_rounds)"
+        )
+        return int(self._db.execute(query).fetchone()[0])
 
     def round_figures(self, number: int) -> RoundFigures:
         """Return the participation in a round."""

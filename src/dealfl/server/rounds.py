@@ -305,7 +305,9 @@ class Rounds:
         self._ledger.rounds.close(row.number, now_s, reason, self._aggregation.save_total())
         if reason == "majority":  # other rounds say nothing about convergence
             self._note_change(1.0 if before is None else self._aggregation.total.change(before))
-        return replies + self.publication.publish(row.number, self.rules, now_s)
+        replies += self.publication.publish(row.number, self.rules, now_s)
+        self._ledger.thin_if_due()
+        return replies
 
     def _note_change(self, change: float) -> None:
         """Count consecutive rounds that hardly changed the model; enough of them end the job."""

@@ -34,7 +34,7 @@ run: $(READY)    ## the main job: phones learn handwritten digits, forget some, 
 QUICK := tests/statistics tests/learners tests/features tests/transport tests/server tests/worker \
          tests/selection tests/settings tests/retention
 quick: $(READY)  ## the tests of a minute: no system packages, no browser, no broker
-	$(BIN)/python -m pytest -n 2 $(QUICK)
+	$(BIN)/python -m pytest -n 2 $(QUICK) --ignore-glob='*compiled*'
 
 test: $(READY) browser mosquitto  ## all tests, doctests included
 	$(BIN)/python -m pytest -n 2
@@ -80,6 +80,7 @@ check: $(READY)  ## style, spelling, types, imports, sizes, unreachable names, d
 bench: $(READY)  ## every benchmark, written to docs/benchmarks.md
 	$(BIN)/python benchmarks/run_all.py
 
+soak: export DEALFL_NUMBA ?= auto
 soak: $(READY) mosquitto  ## the long tests: 10,000 interleavings a learner, a million packets, 440 storms
 	$(BIN)/python -m pytest -n 2 -m soak tests
 	$(BIN)/python -m tests.transport.test_fuzz

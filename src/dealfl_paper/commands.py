@@ -128,9 +128,9 @@ def _text(result: Result) -> str:
     rows = [["policy", "regret per round", "below guarantee", "theory"]]
     rows += [_row(course, result) for course in result.courses]
     fractions = {"guarantee": result.setting.fairness, "optimum": best.fractions}
-    fractions |= {one.policy.label: one.fractions.mean(axis=0) for one in result.courses}
+    fractions |= {course.policy.label: course.fractions.mean(axis=0) for course in result.courses}
     head = ["fraction of rounds", *(f"worker {n + 1}" for n in range(result.setting.workers))]
-    shares = [[name, *(f"{one:.3f}" for one in values)] for name, values in fractions.items()]
+    shares = [[name, *(f"{value:.3f}" for value in values)] for name, values in fractions.items()]
     intervals = (
         "± is half of the 95 % confidence interval; below guarantee: largest gap of a worker"
     )
@@ -149,7 +149,7 @@ def _row(course: Course, result: Result) -> list[str]:
 def _measure_choices(arguments: argparse.Namespace) -> int:
     found = measure_wrong_choices()
     if arguments.json:
-        rows = [dataclasses.asdict(one) | {"tail": one.only_the_tail} for one in found]
+        rows = [dataclasses.asdict(choices) | {"tail": choices.only_the_tail} for choices in found]
         say(json.dumps({"choices": rows, "verdict": judge_wrong_choices(found)}, indent=2))
         return 0
     head = [
@@ -160,12 +160,18 @@ def _measure_choices(arguments: argparse.Namespace) -> int:
         "median",
         "95th percentile",
     ]
-    table = format_table([head, *(_wrong_row(one) for one in found)], "  ")
+    table = format_table([head, *(_wrong_row(choices) for choices in found)], "  ")
     say(f"{table}\n\n{judge_wrong_choices(found)}")
     return 0
 
 
-def _wrong_row(one: WrongChoices) -> list[str]:
-    by = "learning" if one.prediction_error is None else f"predictions ± {one.prediction_error:.0%}"
-    changes = [f"{change - 1:+.1%}" for change in (one.mean, one.median, one.percentile_95)]
-    return [by, one.ends_with, f"{one.wrong_picks:.1%}", *changes]
+def _wrong_row(choices: WrongChoices) -> list[str]:
+    by = (
+        "learning"
+        if choices.prediction_error is None
+        else f"predictions ± {choices.prediction_error:.0%}"
+    )
+    changes = [
+        f"{change - 1:+.1%}" for change in (choices.mean, choices.median, choices.percentile_95)
+    ]
+    return [by, choices.ends_with, f"{choices.wrong_picks:.1%}", *changes]

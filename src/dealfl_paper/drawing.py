@@ -49,7 +49,7 @@ def bars(
     trace: Trace = {"type": "bar", "x": list(x), "y": list(y), "name": for_plotly(name)}
     trace["marker"] = {"color": colour(shade)}
     if error is not None:
-        trace["error_y"] = {"type": "data", "array": [one or 0.0 for one in error]}
+        trace["error_y"] = {"type": "data", "array": [width or 0.0 for width in error]}
     return trace | others
 
 

@@ -115,7 +115,7 @@ class Reached:
 
     def as_row(self) -> dict[str, Any]:
         """Return energy (modelled), time, wake-ups and fairness."""
-        picks = Counter(one.worker for one in self.selections)
+        picks = Counter(selection.worker for selection in self.selections)
         counts = [*picks.values(), *[0] * (self.workers - len(picks))]
         wake_ups = sum(counts)
         return {
@@ -123,9 +123,9 @@ class Reached:
             "energy_j": self.last.compute_j + self.last.radio_j,
             "hours": self.last.closed_at_s / 3600,
             "wake_ups": wake_ups,
-            "fullness": sum(one.learned for one in self.selections) / max(wake_ups, 1),
+            "fullness": sum(selection.learned for selection in self.selections) / max(wake_ups, 1),
             "min_share": min(counts) / self.last.number,
-            "jain": wake_ups**2 / (len(counts) * sum(one * one for one in counts)),
+            "jain": wake_ups**2 / (len(counts) * sum(count * count for count in counts)),
         }
 
 
@@ -138,7 +138,11 @@ def play_fleet(target: float, rounds: int, seed: int, keys: Mapping[str, object]
             playing.advance()
         found = _first(playing.rounds, target)
         last = found or playing.rounds[-1]
-        chosen = [one for one in playing.ledger.reader.selections() if one.round <= last.number]
+        chosen = [
+            selection
+            for selection in playing.ledger.reader.selections()
+            if selection.round <= last.number
+        ]
         return Reached(found is not None, last, chosen, playing.fleet.workers, finish(playing))
     finally:
         playing.close()
@@ -147,6 +151,6 @@ def play_fleet(target: float, rounds: int, seed: int, keys: Mapping[str, object]
 def _first(rounds: Sequence[Round], target: float) -> Round | None:
     """Return the first round from which on the quality stays."""
     for place in range(len(rounds) - STAYS + 1):
-        if all((one.quality or 0.0) >= target for one in rounds[place : place + STAYS]):
+        if all((row.quality or 0.0) >= target for row in rounds[place : place + STAYS]):
             return rounds[place]
     return None

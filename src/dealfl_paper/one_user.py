@@ -199,8 +199,8 @@ def _cost(
         "learned_operations": learned,
         "forgotten_operations": forgotten,
         "update_bytes": len(update),
-        "phone_ms": {mhz: one.elapsed_s * 1e3 for mhz, one in spent.items()},
-        "compute_uah": {mhz: one.charge_uah for mhz, one in spent.items()},
+        "phone_ms": {mhz: cost.elapsed_s * 1e3 for mhz, cost in spent.items()},
+        "compute_uah": {mhz: cost.charge_uah for mhz, cost in spent.items()},
         "control_uah": whole.compute.charge_uah,
         "whole_uah": whole.whole.charge_uah,
     }

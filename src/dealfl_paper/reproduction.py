@@ -90,7 +90,7 @@ def reproduce(
         for figure in figures:
             store.discard(figure.name)
     skipped = dict(_run_all(figures, store, quick, processes, progress))
-    return Reproduction(quick, [_done(one, store, quick, skipped) for one in figures])
+    return Reproduction(quick, [_done(figure, store, quick, skipped) for figure in figures])
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +115,13 @@ def _run_all(
 ) -> Iterator[tuple[tuple[str, int], str]]:
     """Run what is not stored; yield what was skipped, and why."""
     tasks = [
-        _Task(figure, place, one) for figure in figures for place, one in _numbered(figure, quick)
+        _Task(figure, place, setting)
+        for figure in figures
+        for place, setting in _numbered(figure, quick)
     ]
-    waiting = [one for one in tasks if store.rows(one.figure.name, one.setting) is None]
-    waiting.sort(key=lambda one: processes > 1 and not one.figure.measures(one.setting))
-    left_s, start_s, done_s = sum(one.cost_s for one in waiting), time.monotonic(), 0.0
+    waiting = [task for task in tasks if store.rows(task.figure.name, task.setting) is None]
+    waiting.sort(key=lambda task: processes > 1 and not task.figure.measures(task.setting))
+    left_s, start_s, done_s = sum(entry.cost_s for entry in waiting), time.monotonic(), 0.0
     results = _results(waiting, processes)
     for number, task in enumerate(waiting, len(tasks) - len(waiting) + 1):
         slower = (time.monotonic() - start_s) / done_s if done_s else 1.0
@@ -136,7 +138,7 @@ def _results(
     tasks: Sequence[_Task], processes: int
 ) -> Iterator[tuple[_Task, Sequence[Row] | str, float]]:
     """Yield tasks with their rows, or why they were skipped, and their time, as they end."""
-    alone = [one for one in tasks if processes == 1 or one.figure.measures(one.setting)]
+    alone = [task for task in tasks if processes == 1 or task.figure.measures(task.setting)]
     for task in alone:
         yield task, *_perform(task.figure, task.setting)
     if len(alone) == len(tasks):
@@ -146,8 +148,8 @@ def _results(
         processes, context, signal.signal, (signal.SIGINT, signal.SIG_DFL)
     ) as pool:
         running = {
-            pool.submit(_perform_named, one.figure.name, one.setting): one
-            for one in tasks[len(alone) :]
+            pool.submit(_perform_named, task.figure.name, task.setting): task
+            for task in tasks[len(alone) :]
         }
         try:
             for future in as_completed(running):
@@ -181,7 +183,9 @@ def _numbered(figure: Figure, quick: bool) -> list[tuple[int, Setting]]:
 def _done(figure: Figure, store: Store, quick: bool, skipped: dict[tuple[str, int], str]) -> Done:
     reasons = [why for (name, _), why in skipped.items() if name == figure.name]
     settings = [
-        one for place, one in _numbered(figure, quick) if (figure.name, place) not in skipped
+        setting
+        for place, setting in _numbered(figure, quick)
+        if (figure.name, place) not in skipped
     ]
     rows = [row for setting in settings for row in store.rows(figure.name, setting) or ()]
     elapsed_s = sum(store.elapsed_s(figure.name, setting) for setting in settings)

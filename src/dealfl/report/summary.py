@@ -44,7 +44,7 @@ def summarize(result: RunRecord) -> str:
 
 def _forgetness(main: Outcome) -> str:
     """Return how much was forgotten by policy, and how much of it was learned again."""
-    fractions = [one.forget_fraction for one in main.participants]
+    fractions = [participant.forget_fraction for participant in main.participants]
     if not main.evicted or not fractions:
         return ""
     low, mean, high = min(fractions), fmean(fractions), max(fractions)
@@ -56,9 +56,9 @@ def _forgetness(main: Outcome) -> str:
 
 
 def _table(result: RunRecord) -> str:
-    columns = [[*_ROWS], *(_column(one) for one in result.outcomes)]
+    columns = [[*_ROWS], *(_column(outcome) for outcome in result.outcomes)]
     columns[0][4] = result.main.metric
-    titles = ["", *(one.scheme for one in result.outcomes)]
+    titles = ["", *(outcome.scheme for outcome in result.outcomes)]
     widths = [
         max(len(text) for text in [title, *column])
         for title, column in zip(titles, columns, strict=True)
@@ -133,7 +133,9 @@ def _warnings(main: Outcome) -> list[str]:
 
 
 def _compare(result: RunRecord) -> str:
-    return "\n\n".join(describe_comparison(result, one) for one in result.comparisons())
+    return "\n\n".join(
+        describe_comparison(result, comparison) for comparison in result.comparisons()
+    )
 
 
 def _verdict(result: RunRecord) -> str:
@@ -144,22 +146,22 @@ def _verdict(result: RunRecord) -> str:
             f"The server's digest {digest}… equals that of central training on the\n"
             f"examples that the workers still hold{base}: no trace of a forgotten example remains."
         )
-    wrong = ", ".join(one.scheme for one in result.outcomes if not one.exact)
+    wrong = ", ".join(outcome.scheme for outcome in result.outcomes if not outcome.exact)
     return f"NOT EXACT: {wrong}. This is a bug; please report it with the job file."
 
 
 def _forgotten(result: RunRecord) -> str:
     """Return both digests of the model that forgot a person, one below the other."""
-    one = result.forgotten
-    if one is None:
+    forgotten = result.forgotten
+    if forgotten is None:
         return ""
-    equal = "equal" if one.exact else "NOT EQUAL: this is a bug; please report it"
+    equal = "equal" if forgotten.exact else "NOT EQUAL: this is a bug; please report it"
     return (
-        f"Person {for_terminal(one.person)} is forgotten on request "
-        f"({format_count(one.examples, 'example')}):\n"
-        f"  the model forgot the person     {one.digest[:32]}…\n"
-        f"  training that never saw them    {one.never_saw_digest[:32]}…  {equal}\n"
-        f"  certificate                     {for_terminal(one.certificate)}"
+        f"Person {for_terminal(forgotten.person)} is forgotten on request "
+        f"({format_count(forgotten.examples, 'example')}):\n"
+        f"  the model forgot the person     {forgotten.digest[:32]}…\n"
+        f"  training that never saw them    {forgotten.never_saw_digest[:32]}…  {equal}\n"
+        f"  certificate                     {for_terminal(forgotten.certificate)}"
     )
 
 
@@ -178,8 +180,12 @@ def summarize_setting(setting: Setting) -> str:
         (_MEASURES.get(name, name), _format_estimate(name, estimate, first.metric))
         for name, estimate in setting.estimates().items()
     ]
-    rows.append(("stopped by", ", ".join(dict.fromkeys(one.ended for one in setting.outcomes))))
-    over = next((one.unmet_guarantees for one in setting.outcomes if one.unmet_guarantees), None)
+    rows.append(
+        ("stopped by", ", ".join(dict.fromkeys(outcome.ended for outcome in setting.outcomes)))
+    )
+    over = next(
+        (outcome.unmet_guarantees for outcome in setting.outcomes if outcome.unmet_guarantees), None
+    )
     rows += [] if over is None else [("fairness not met", str(over))]
     width = max(len(name) for name, _ in rows)
     lines = [f"  {name.ljust(width)}  {text}" for name, text in rows]

@@ -111,7 +111,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
                 f"{path} cannot be used ({error}); start again with --restart"
             ) from error
         named = zip(state.contents, contents, strict=True)
-        return msgspec.structs.replace(state, contents={n: partial(bytes, one) for n, one in named})
+        return msgspec.structs.replace(
+            state, contents={n: partial(bytes, content) for n, content in named}
+        )
 
 
 def _split(plain: memoryview) -> Iterator[memoryview]:
@@ -177,7 +179,9 @@ class FleetRun:
             seed=fleet.job.seed,
             opened=self._note_round,
             published=self._note_version,
-            traffic=Traffic({name: one.radio for name, one in self.devices.items() if one.radio}),
+            traffic=Traffic(
+                {name: device.radio for name, device in self.devices.items() if device.radio}
+            ),
             keys=fleet.radio,
             askers={
                 name: Askers((owner for owner, _ in stream), zipf, f"{fleet.job.seed}/{name}")
@@ -347,7 +351,9 @@ class FleetRun:
         """Call the progress function, if there is one."""
         if self._progress is None:
             return
-        qualities = (one.quality for one in reversed(self.rounds) if one.quality is not None)
+        qualities = (
+            closed.quality for closed in reversed(self.rounds) if closed.quality is not None
+        )
         learned, evicted = self.ledger.count_examples()
         self._progress(
             Progress(
@@ -433,8 +439,8 @@ class FleetRun:
             fleet=self._fingerprint(),
             owners_key=self._owners_key,
             simulation=self.simulation.fleet_state(),
-            contents={name: one.content for name, one in self._databases().items()},
-            devices={name: one.state() for name, one in self.devices.items()},
+            contents={name: database.content for name, database in self._databases().items()},
+            devices={name: device.state() for name, device in self.devices.items()},
             rounds=self.rounds,
             left=self.left,
             arrivals=self._taken,
@@ -449,8 +455,8 @@ class FleetRun:
                 "the job, its data or its base model changed since the run was interrupted; "
                 "undo the change, or start again with --restart"
             )
-        for name, one in self._databases().items():
-            one.replace_content(state.contents[name]())
+        for name, database in self._databases().items():
+            database.replace_content(state.contents[name]())
         for name in self.journals:
             self.devices[name].restore(state.devices[name])
             _skip(self._streams[name], self.left[name] - state.left[name])
@@ -557,7 +563,8 @@ def finish(run: FleetRun) -> Outcome:
         selector=run.fleet.job.selector,
         learned=sum(journal.state.learned for journal in journals),
         evicted=sum(journal.state.forgotten for journal in journals),
-        quarantined=len(run.split.quarantine) + sum(len(one.quarantined()) for one in journals),
+        quarantined=len(run.split.quarantine)
+        + sum(len(journal.quarantined()) for journal in journals),
         first_quarantined=_first_quarantined(run),
         not_learned=sum(run.left.values()) + run.waiting(),
         updates=sum(row.counted for row in server.workers.values()),
@@ -579,7 +586,8 @@ def finish(run: FleetRun) -> Outcome:
         notes=run.split.notes,
         recovered=sum(journal.state.recovered for journal in journals),
         single_updates=sum(
-            one.learned + one.evicted == 1 for one in run.ledger.reader.selections()
+            selection.learned + selection.evicted == 1
+            for selection in run.ledger.reader.selections()
         ),
     )
 
@@ -625,7 +633,7 @@ def _settled(run: FleetRun) -> bool:
 
 
 def _participants(run: FleetRun) -> tuple[Participant, ...]:
-    figures = {one.row.name: one for one in run.ledger.reader.workers()}
+    figures = {worker.row.name: worker for worker in run.ledger.reader.workers()}
     own = Fraction(run.fleet.job.forget_fraction)
 
     def participant(name: str, device: SimulatedDevice) -> Participant:
@@ -655,7 +663,7 @@ def _train_centrally(run: FleetRun) -> str:
     make, journals = run.split.make, run.journals.values()
     central = make()
     if central.whole_owners:  # an owner of histories may be on several workers
-        together = [record for one in journals for record in one.records(State.LEARNED)]
+        together = [record for journal in journals for record in journal.records(State.LEARNED)]
         statistics = statistics_of(make, together)[0]  # smaller than a second model
         return (statistics if run.base is None else run.base + statistics).digest()
     if run.base is not None:

@@ -143,9 +143,9 @@ def fleet_energy(
             less_work_j=spent.scratch_j - spent.fastest_compute_j,
             dvfs_j=spent.fastest.total_j - whole.total_j,
         ),
-        bursts=dict(sum((Counter(one.bursts) for one in traffic), Counter())),
-        up_bytes=sum(one.up_bytes for one in traffic),
-        down_bytes=sum(one.down_bytes for one in traffic),
+        bursts=dict(sum((Counter(counters.bursts) for counters in traffic), Counter())),
+        up_bytes=sum(counters.up_bytes for counters in traffic),
+        down_bytes=sum(counters.down_bytes for counters in traffic),
         better_clocks=dict(better_clocks or {}),
     )
 
@@ -282,8 +282,8 @@ class Outcome:
     @property
     def candidates_per_place(self) -> float:
         """Number of workers that could have been selected for each place of a round."""
-        places = sum(max(one.selected, self.places) for one in self.rounds)
-        return sum(one.able for one in self.rounds) / max(places, 1)
+        places = sum(max(row.selected, self.places) for row in self.rounds)
+        return sum(row.able for row in self.rounds) / max(places, 1)
 
     @property
     def level_of_forgetness(self) -> float:
@@ -319,24 +319,26 @@ class Outcome:
     @property
     def jain(self) -> float:
         """Jain's index of fairness over the selections of workers: 1 if all are equal."""
-        picks = [one.selected for one in self.participants]
+        picks = [participant.selected for participant in self.participants]
         squares = sum(pick * pick for pick in picks)
         return sum(picks) ** 2 / (len(picks) * squares) if squares else 1.0
 
     @property
     def least_share(self) -> float:
         """Share of the rounds in which the worker selected least was selected."""
-        return min([one.selected for one in self.participants] or [0]) / max(len(self.rounds), 1)
+        return min([participant.selected for participant in self.participants] or [0]) / max(
+            len(self.rounds), 1
+        )
 
     @property
     def by_majority(self) -> int:
         """Number of rounds closed by a majority of replies."""
-        return sum(one.reason == "majority" for one in self.rounds)
+        return sum(row.reason == "majority" for row in self.rounds)
 
     @property
     def by_ttl(self) -> int:
         """Number of rounds closed by the time to live."""
-        return sum(one.reason == "time to live" for one in self.rounds)
+        return sum(row.reason == "time to live" for row in self.rounds)
 
     def measures(self) -> dict[str, float]:
         """Return the values that are averaged over seeds, by name."""

@@ -68,11 +68,14 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
     for scheme in SCHEMES[:3]:
         theta = _DEFAULT if scheme == "deal" else values_of(select(rows, scheme=scheme), "theta")[0]
         found = [
-            estimate(select(rows, dataset=one, scheme=scheme, theta=theta), "quality")
-            for one in datasets
+            estimate(select(rows, dataset=dataset, scheme=scheme, theta=theta), "quality")
+            for dataset in datasets
         ]
         names = [_short(dataset) for dataset in datasets]
-        heights, widths = [one.mean for one in found], [one.half_width for one in found]
+        heights, widths = (
+            [estimate.mean for estimate in found],
+            [estimate.half_width for estimate in found],
+        )
         traces.append(bars(names, heights, scheme_label(scheme), scheme, widths))
     return [
         Plot(
@@ -116,7 +119,7 @@ def _loss(rows: Sequence[Row], dataset: str, theta: str, scheme: str = "deal") -
 
 def _claims(rows: Sequence[Row]) -> list[Claim]:
     datasets = values_of(rows, "dataset")
-    return [*(_loss_claim(rows, one) for one in datasets), _newfl_claim(rows, datasets)]
+    return [*(_loss_claim(rows, dataset) for dataset in datasets), _newfl_claim(rows, datasets)]
 
 
 def _loss_claim(rows: Sequence[Row], dataset: str) -> Claim:
@@ -167,5 +170,5 @@ FIGURE = Figure(
     run=_run,
     plot=_plot,
     claims=_claims,
-    cost_s=lambda one: 0.5 + min(one["rows"], count_examples(one["dataset"])) / 5_000,
+    cost_s=lambda setting: 0.5 + min(setting["rows"], count_examples(setting["dataset"])) / 5_000,
 )

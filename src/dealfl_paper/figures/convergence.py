@@ -136,7 +136,7 @@ def _train(
             history += part[number].tolist()
         before = model.statistics
         if scheme == "deal":
-            changed = [place for place, one in enumerate(held) if one != old[place]]
+            changed = [place for place, row in enumerate(held) if row != old[place]]
             learned = _apply(problem, model.learn, model, [held[place] for place in changed])
             gone = _apply(problem, model.forget, model, [old[place] for place in changed])
             cycles = law.learn.of(learned) + law.forget.of(gone)
@@ -220,9 +220,8 @@ def _of_devices(rows: Sequence[Row]) -> list[Row]:
 def _banded(values_ms: Sequence[float]) -> str:
     """Return times with the band of a model that is right within a factor of 3."""
     return " and ".join(
-        f"{show_number(one)} ms ({show_number(one / SPEED_BAND)} to "
-        f"{show_number(one * SPEED_BAND)})"
-        for one in values_ms
+        f"{show_number(m)} ms ({show_number(m / SPEED_BAND)} to {show_number(m * SPEED_BAND)})"
+        for m in values_ms
     )
 
 
@@ -230,11 +229,11 @@ def _median_claim(
     dataset: str, deal: Sequence[float], original: Sequence[float], replica: Sequence[Row]
 ) -> Claim:
     here, paper = (median(deal), median(original)), _MEDIANS_MS[dataset]
-    bands = [(one / SPEED_BAND, one * SPEED_BAND) for one in here]
+    bands = [(value / SPEED_BAND, value * SPEED_BAND) for value in here]
     within = [low <= wanted <= high for (low, high), wanted in zip(bands, paper, strict=True)]
     whole = [
-        median([row["ms"] for row in select(replica, scheme=one)])
-        for one in (("deal", "original") if replica else ())
+        median([row["ms"] for row in select(replica, scheme=scheme)])
+        for scheme in (("deal", "original") if replica else ())
     ]
     return Claim(
         f"PageRank on {dataset}: median convergence time of DEAL and Original",
@@ -253,7 +252,7 @@ def _median_claim(
 def _faster_claim(
     dataset: str, deal: Sequence[float], original: Sequence[float], rows: Sequence[Row]
 ) -> Claim:
-    faster = [one < other for one, other in zip(deal, original, strict=True)]
+    faster = [time_ms < other for time_ms, other in zip(deal, original, strict=True)]
     share = 100 * sum(faster) / len(faster)
     open_ = sum(not row["converged"] for row in rows)
     return Claim(
@@ -293,5 +292,5 @@ FIGURE = Figure(
     run=_run,
     plot=_plot,
     claims=_claims,
-    cost_s=lambda one: 1.0 + one.get("devices", 30) / 2,
+    cost_s=lambda setting: 1.0 + setting.get("devices", 30) / 2,
 )

@@ -81,7 +81,7 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
             "Five phones with 4 to 8 cores and 1.04 to 2.65 GHz",
             "; ".join(f"{name} {cores} × {ghz} GHz" for name, (cores, ghz) in _PAPER.items()),
             "; ".join(
-                f"{name} {cores} × {' and '.join(f'{one:g}' for one in ghz)} GHz"
+                f"{name} {cores} × {' and '.join(f'{clock:g}' for clock in ghz)} GHz"
                 for name, (cores, ghz) in tops.items()
             ),
             judge(not different),

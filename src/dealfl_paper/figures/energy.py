@@ -114,7 +114,9 @@ def _whole_plot(users: Sequence[Row]) -> Plot:
     names = [label_of(*pair) for pair in pairs]
     traces = []
     for scheme in SCHEMES:
-        own = [select(users, learner=one, dataset=other, scheme=scheme) for one, other in pairs]
+        own = [
+            select(users, learner=learner, dataset=other, scheme=scheme) for learner, other in pairs
+        ]
         charges = [median([row["whole_uah"] for row in group]) for group in own]
         traces.append(bars(names, charges, scheme_label(scheme), scheme))
     values = [height for trace in traces for height in trace["y"]]
@@ -154,7 +156,7 @@ def _levers_plot(fleets: Sequence[Row]) -> Plot:
 def _claims(rows: Sequence[Row]) -> list[Claim]:
     users = select(rows, panel="one user")
     known = {(row["learner"], row["dataset"]) for row in users}
-    saved = [_saved_claim(users, *one) for one in _SAVED if one[:2] in known]
+    saved = [_saved_claim(users, *saving) for saving in _SAVED if saving[:2] in known]
     if all(is_stand_in(dataset) for _, dataset in known):
         return saved  # there is nothing to compare
     return [
@@ -171,7 +173,7 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
 
 def _charges(rows: Sequence[Row], scheme: str, key: str) -> list[float]:
     own = [row[key] for row in select(rows, scheme=scheme)]
-    return [one[_FASTEST] if isinstance(one, dict) else one for one in own]
+    return [value[_FASTEST] if isinstance(value, dict) else value for value in own]
 
 
 def _savings(users: Sequence[Row], scheme: str, key: str) -> dict[tuple[str, str], float]:
@@ -179,7 +181,7 @@ def _savings(users: Sequence[Row], scheme: str, key: str) -> dict[tuple[str, str
     found = {}
     for learner, dataset in dict.fromkeys((row["learner"], row["dataset"]) for row in users):
         own = select(users, learner=learner, dataset=dataset)
-        deal, other = (median(_charges(own, one, key)) for one in ("deal", scheme))
+        deal, other = (median(_charges(own, name, key)) for name in ("deal", scheme))
         if not is_stand_in(dataset):
             found[learner, dataset] = 100 * (1 - deal / other)
     return found
@@ -192,7 +194,7 @@ def _saving_claim(users: Sequence[Row], scheme: str, key: str, paper: float) -> 
     what = "compute alone" if alone else "whole device round"
     found = Estimate.of(list(saved.values()))
     certain = found.mean - (found.half_width or 0.0) >= paper
-    listed = ", ".join(f"{label_of(*pair)} {one:.1f}" for pair, one in saved.items())
+    listed = ", ".join(f"{label_of(*pair)} {saving:.1f}" for pair, saving in saved.items())
     return Claim(
         f"{paper} % less energy than {scheme_label(scheme)} on average, {what}",
         f"{paper} %",
@@ -224,7 +226,7 @@ def _saved_claim(
     users: Sequence[Row], learner: str, dataset: str, scheme: str, paper: float
 ) -> Claim:
     own = select(users, learner=learner, dataset=dataset)
-    deal, other = (median(_charges(own, one, "compute_uah")) for one in ("deal", scheme))
+    deal, other = (median(_charges(own, name, "compute_uah")) for name in ("deal", scheme))
     saved = other - deal
     low, high = sorted((saved / SPEED_BAND, saved * SPEED_BAND))
     return Claim(
@@ -273,18 +275,23 @@ def _rail_claims(points: Sequence[Row]) -> list[Claim]:
     if not points:
         return []
     clusters = [
-        [row["pc"] for row in sorted(select(points, cluster=one), key=lambda row: int(row["mhz"]))]
-        for one in values_of(points, "cluster")
+        [
+            row["pc"]
+            for row in sorted(select(points, cluster=cluster), key=lambda row: int(row["mhz"]))
+        ]
+        for cluster in values_of(points, "cluster")
     ]
     listed = "; ".join(
-        f"{max(one):.1f} → {min(one):.1f} pC a cycle" for one in clusters if len(one) > 1
+        f"{max(cluster):.1f} → {min(cluster):.1f} pC a cycle"
+        for cluster in clusters
+        if len(cluster) > 1
     )
     return [
         Claim(
             "On the CPU's rail, energy falls with the clock",
             "falls for every scheme",
             f"by cluster {listed}",
-            judge(all(_rises(one) for one in clusters)),
+            judge(all(_rises(cluster) for cluster in clusters)),
             "Modelled: the currents of the Honor's profile without the awake phone, one busy core, "
             "within each cluster; steps that differ by less than 0.1 % count as equal.",
         ),

@@ -83,14 +83,14 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
             "Tikhonov: on every dataset at least one order of magnitude less energy than Original",
             "≥ 10 times",
             here,
-            judge(all(at_least(one, 1) for one in real), comparable=bool(real)),
+            judge(all(at_least(ratio, 1) for ratio in real), comparable=bool(real)),
             why,
         ),
         Claim(
             "Tikhonov: on some datasets three orders of magnitude less energy than Original",
             "≥ 1,000 times",
             here,
-            judge(any(at_least(one, 3) for one in real), comparable=bool(real)),
+            judge(any(at_least(ratio, 3) for ratio in real), comparable=bool(real)),
             why,
         ),
     ]
@@ -109,5 +109,5 @@ FIGURE = Figure(
     run=change_models,
     plot=_plot,
     claims=_claims,
-    cost_s=lambda one: 2.0 + (one["rows"] or count_examples(one["dataset"])) / 10_000,
+    cost_s=lambda setting: 2.0 + (setting["rows"] or count_examples(setting["dataset"])) / 10_000,
 )

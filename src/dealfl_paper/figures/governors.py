@@ -88,7 +88,7 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
     for workload in values_of(rows, "workload"):
         own = select(rows, workload=workload)
         charges = {name: _mean(own, name, "compute_j") for name in _GOVERNORS}
-        others = {name: one for name, one in charges.items() if name != "deal"}
+        others = {name: charge for name, charge in charges.items() if name != "deal"}
         best = min(others, key=lambda name: others[name])
         saving = 100 * (1 - charges["deal"] / charges["interactive"])
         latency = 100 * (
@@ -124,5 +124,5 @@ FIGURE = Figure(
     run=_run,
     plot=_plot,
     claims=_claims,
-    cost_s=lambda one: one["rounds"] / 4,
+    cost_s=lambda setting: setting["rounds"] / 4,
 )

@@ -85,8 +85,8 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
 
 def _claims(rows: Sequence[Row]) -> list[Claim]:
     deal, original, newfl = (_last(rows, scheme) for scheme in SCHEMES[:3])
-    lost = [100 * (one - other) for one, other in zip(original, newfl, strict=True)]
-    kept = [100 * (one - other) for one, other in zip(original, deal, strict=True)]
+    lost = [100 * (before - other) for before, other in zip(original, newfl, strict=True)]
+    kept = [100 * (before - other) for before, other in zip(original, deal, strict=True)]
     return [
         Claim(
             "CIFAR-10: training on new data only harms the model",
@@ -111,5 +111,5 @@ FIGURE = Figure(
     run=_run,
     plot=_plot,
     claims=_claims,
-    cost_s=lambda one: 5.0 + one["rows"] / 60,
+    cost_s=lambda setting: 5.0 + setting["rows"] / 60,
 )

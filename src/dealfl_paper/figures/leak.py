@@ -170,5 +170,5 @@ FIGURE = Figure(
     run=_run,
     plot=_plot,
     claims=_claims,
-    cost_s=lambda one: one["trials"] / 4,
+    cost_s=lambda setting: setting["trials"] / 4,
 )

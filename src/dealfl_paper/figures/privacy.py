@@ -47,15 +47,15 @@ def _run(setting: Setting) -> list[Row]:
     outcome = run(fleet.with_settings(_STREAM), verbose=False).outcome
     rows: list[Row] = []
     held = 0
-    for one in outcome.rounds:
-        held += one.learned - one.evicted
-        touched = {"deal": one.learned + one.evicted, "original": held}
-        if one.learned:
+    for row in outcome.rounds:
+        held += row.learned - row.evicted
+        touched = {"deal": row.learned + row.evicted, "original": held}
+        if row.learned:
             rows.append(
                 {
-                    "round": one.number,
-                    "held": one.learned / held,
-                    "touched": one.learned / touched.get(setting["scheme"], one.learned),
+                    "round": row.number,
+                    "held": row.learned / held,
+                    "touched": row.learned / touched.get(setting["scheme"], row.learned),
                 }
             )
     return rows
@@ -94,7 +94,7 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
 def _reversals(shares: Sequence[float]) -> int:
     steps = [after - before for before, after in pairwise(shares)]
     moves = [step for step in steps if step]
-    return sum(one * other < 0 for one, other in pairwise(moves))
+    return sum(move * other < 0 for move, other in pairwise(moves))
 
 
 def _claims(rows: Sequence[Row]) -> list[Claim]:
@@ -141,5 +141,5 @@ FIGURE = Figure(
     run=_run,
     plot=_plot,
     claims=_claims,
-    cost_s=lambda one: one["rounds"] / 12,
+    cost_s=lambda setting: setting["rounds"] / 12,
 )

@@ -54,12 +54,15 @@ def _run(setting: Setting) -> list[Row]:
         sizes = {key: setting[key] for key in ("jobs", "workers", "per_round") if key in setting}
         found = measure_wrong_choices(**sizes)
         verdict = judge_wrong_choices(found)
-        return [{**asdict(one), "tail": one.only_the_tail, "verdict": verdict} for one in found]
+        return [
+            {**asdict(choices), "tail": choices.only_the_tail, "verdict": verdict}
+            for choices in found
+        ]
     runs = {
         way: play_fleet(setting["target"], setting["rounds"], setting["seed"], keys)
         for way, keys in WAYS.items()
     }
-    means = _mean_rewards([one for found in runs.values() for one in found.selections])
+    means = _mean_rewards([selection for found in runs.values() for selection in found.selections])
     return [
         {"way": way, **found.as_row(), "regret": _regret(found.selections, means)}
         for way, found in runs.items()
@@ -68,8 +71,8 @@ def _run(setting: Setting) -> list[Row]:
 
 def _mean_rewards(selections: Sequence[Selection]) -> dict[str, float]:
     rewards = defaultdict(list)
-    for one in selections:
-        rewards[one.worker].append(one.reward)
+    for selection in selections:
+        rewards[selection.worker].append(selection.reward)
     return {worker: sum(found) / len(found) for worker, found in rewards.items()}
 
 
@@ -77,8 +80,8 @@ def _regret(selections: Sequence[Selection], means: Mapping[str, float]) -> floa
     """Return the mean reward of the best fixed workers minus that of those selected."""
     best = sorted(means.values(), reverse=True)
     rounds = defaultdict(list)
-    for one in selections:
-        rounds[one.round].append(means[one.worker])
+    for selection in selections:
+        rounds[selection.round].append(means[selection.worker])
     lost = [sum(best[: len(found)]) - sum(found) for found in rounds.values()]
     return sum(lost) / max(len(selections), 1)
 
@@ -95,7 +98,10 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
         ("min_share", "Rounds of the worker that is selected least", "share of rounds"),
     ):
         found = [estimate(select(fleets, way=way), key) for way in WAYS if fleets]
-        heights, widths = [one.mean for one in found], [one.half_width for one in found]
+        heights, widths = (
+            [estimate.mean for estimate in found],
+            [estimate.half_width for estimate in found],
+        )
         plots.append(
             Plot(
                 title=title,
@@ -204,5 +210,5 @@ FIGURE = Figure(
     run=_run,
     plot=_plot,
     claims=_claims,
-    cost_s=lambda one: 2.0 if one["panel"] == "wrong picks" else one["rounds"] / 2,
+    cost_s=lambda setting: 2.0 if setting["panel"] == "wrong picks" else setting["rounds"] / 2,
 )

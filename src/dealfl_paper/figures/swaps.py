@@ -156,7 +156,7 @@ def _cap_histories(most: int) -> dict[str, Any]:
     """Keep the first interactions of each person; compare the lists with those of all."""
     table = _interactions()
     capped = np.where(np.cumsum(table, axis=1) <= most, table, 0.0)
-    pairs, left = (int((one.T @ one > 0).sum()) for one in (table, capped))
+    pairs, left = (int((matrix.T @ matrix > 0).sum()) for matrix in (table, capped))
     return {
         "wrong": _wrong_lists(_similarities(table), _similarities(capped)),
         "kept": left / pairs,
@@ -226,7 +226,9 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
             f"{row['LRU'] - row['θ-LRU']:+.0f} on average"
             for row in better
         )
-        worse = [f"{one['model']} {one['share']} %" for one in swaps if one["θ-LRU"] > one["LRU"]]
+        worse = [
+            f"{swap['model']} {swap['share']} %" for swap in swaps if swap["θ-LRU"] > swap["LRU"]
+        ]
         claims.append(
             Claim(
                 "θ-LRU saves up to 378 page swaps",
@@ -280,5 +282,7 @@ FIGURE = Figure(
     run=_run,
     plot=_plot,
     claims=_claims,
-    cost_s=lambda one: 1.0 if one["panel"] != "swaps" else one["rounds"] * len(one["shares"]) / 10,
+    cost_s=lambda setting: (
+        1.0 if setting["panel"] != "swaps" else setting["rounds"] * len(setting["shares"]) / 10
+    ),
 )

@@ -86,8 +86,11 @@ def _plot_task(rows: Sequence[Row], task: str) -> list[Plot]:
     parts = []
     for shade, (key, label) in enumerate((("radio_j", "radio"), ("compute_j", "computing")), 4):
         found = [estimate(select(own, system=system), key) for system in COMPARED]
-        heights, widths = [one.mean for one in found], [one.half_width for one in found]
-        parts.append(bars([_LABELS[one] for one in COMPARED], heights, label, shade, widths))
+        heights, widths = (
+            [estimate.mean for estimate in found],
+            [estimate.half_width for estimate in found],
+        )
+        parts.append(bars([_LABELS[system] for system in COMPARED], heights, label, shade, widths))
     saved = select(own, system="original")
     levers = list(saved[0]["levers_j"])
     heights = [sum(row["levers_j"][lever] for row in saved) / len(saved) for lever in levers]
@@ -132,16 +135,17 @@ def _claim(rows: Sequence[Row], task: str) -> Claim:
     delay = estimate(list(deal.values()), "delay_h").mean
     levers = [row["levers_j"] for row in select(own, system="original")]
     computing = ("less work", "slower clock", "fewer reviews")
-    work = sum(one[lever] for one in levers for lever in computing)
-    share = 100 * work / sum(sum(one.values()) for one in levers)
+    work = sum(saved[lever] for saved in levers for lever in computing)
+    share = 100 * work / sum(sum(saved.values()) for saved in levers)
     listed = "; ".join(
-        f"against {_LABELS[system]} {mean_with_interval(one)} %" for system, one in saved.items()
+        f"against {_LABELS[system]} {mean_with_interval(saving)} %"
+        for system, saving in saved.items()
     )
     return Claim(
         f"Ours: less energy of whole devices, {task}",
         "not in the paper",
         f"{listed}; quality lost against {scheme_label('original')} "
-        f"{mean_with_interval([100 * one for one in lost])} points",
+        f"{mean_with_interval([100 * share for share in lost])} points",
         Verdict.NOT_COMPARABLE,
         "Ours, modelled: the paper's experiment measures the training and mentions no radio, so "
         "the same number by another mechanism, fewer wake-ups, is shown and not judged. "

@@ -71,8 +71,8 @@ def find_knee(thetas: Sequence[str], forgotten: Sequence[float], quality: Sequen
     across = max(forgotten[-1] - forgotten[0], 1e-12)
     down = max(max(quality) - min(quality), 1e-12)
     heights = [
-        (one - quality[-1]) / down + (share - forgotten[0]) / across
-        for share, one in zip(forgotten, quality, strict=True)
+        (value - quality[-1]) / down + (share - forgotten[0]) / across
+        for share, value in zip(forgotten, quality, strict=True)
     ]
     return thetas[heights.index(max(heights))]
 
@@ -89,7 +89,7 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
         sizes = [14 if place == knee else 6 for place in range(len(thetas))]
         quality.append(trace | {"marker": trace["marker"] | {"size": sizes}})
         spent = _means(own, "compute_j")
-        shown = [one / spent[0] for one in spent]
+        shown = [energy / spent[0] for energy in spent]
         energy.append(
             line(shares, shown, model, shade, text=labels, hovertemplate="%{text}: %{y:.2f}")
         )
@@ -143,5 +143,5 @@ FIGURE = Figure(
     run=_run,
     plot=_plot,
     claims=_claims,
-    cost_s=lambda one: one["rounds"] / 4,
+    cost_s=lambda setting: setting["rounds"] / 4,
 )

@@ -134,7 +134,9 @@ def _scheme_plot(
     pairs = list(dict.fromkeys((row["learner"], row["dataset"]) for row in rows))
     traces = []
     for scheme in SCHEMES:
-        own = [select(rows, learner=one, dataset=other, scheme=scheme) for one, other in pairs]
+        own = [
+            select(rows, learner=learner, dataset=other, scheme=scheme) for learner, other in pairs
+        ]
         names = [label_of(*pair) for pair in pairs]
         traces.append(bars(names, list(map(time_ms, own)), scheme_label(scheme), scheme))
     return Plot(
@@ -291,8 +293,8 @@ def _dvfs_claim(rows: Sequence[Row]) -> Claim:
     def charted(scheme: str) -> list[dict[str, Any]]:
         return [row["phone_ms"] for row in select(rows, scheme=scheme)]
 
-    slowest = median([max(one.values()) for one in charted("original")])
-    fastest = median([min(one.values()) for one in charted("deal")])
+    slowest = median([max(times.values()) for times in charted("original")])
+    fastest = median([min(times.values()) for times in charted("deal")])
     ratio = slowest / fastest
     return Claim(
         "kNN on phishing: DEAL with DVFS is four orders of magnitude faster than Original",

@@ -86,7 +86,7 @@ class Environment:
         offset = (round_number - 1) % _AHEAD
         if offset == 0:
             self._ahead = [
-                np.array([one.awake(round_number, _AHEAD) for one in schedules]).T.copy()
+                np.array([schedule.awake(round_number, _AHEAD) for schedule in schedules]).T.copy()
                 for schedules in self._schedules
             ]
         period = self._setting.availability.period
@@ -226,7 +226,7 @@ def _who_wakes(setting: Laboratory) -> tuple[Masks, Floats, bool]:
         return *_sampled(setting, phases), False
     bits = np.arange(2**workers)[:, None] >> np.arange(workers)
     sets = (bits & 1).astype(np.bool_)
-    chances = np.mean([np.where(sets, one, 1 - one).prod(axis=1) for one in phases], axis=0)
+    chances = np.mean([np.where(sets, phase, 1 - phase).prod(axis=1) for phase in phases], axis=0)
     possible = chances > 0
     return sets[possible], chances[possible], True
 

@@ -135,8 +135,8 @@ def run_laboratory(
                 game.report(number, possible)
         if progress is not None:
             progress(number, setting.plan.rounds)
-    fractions = np.mean([one.fractions for one in best], axis=0)
-    mean = Optimum(float(np.mean([one.reward for one in best])), fractions, best[0].exact)
+    fractions = np.mean([optimum.fractions for optimum in best], axis=0)
+    mean = Optimum(float(np.mean([optimum.reward for optimum in best])), fractions, best[0].exact)
     return Result(setting, seeds, points, mean, tuple(game.course() for game in games))
 
 

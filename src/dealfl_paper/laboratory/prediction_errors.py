@@ -74,10 +74,10 @@ def measure_wrong_choices(
 
 def judge_wrong_choices(found: list[WrongChoices]) -> str:
     """Return whether wrong choices affect only the 95th percentile."""
-    hurt = [one for one in found if one.percentile_95 > 1 + _UNCHANGED]
+    hurt = [choices for choices in found if choices.percentile_95 > 1 + _UNCHANGED]
     if not hurt:
         return "no measurable effect: the 95th percentile is within 2 % in all cases"
-    tail = sum(one.only_the_tail for one in hurt)
+    tail = sum(choices.only_the_tail for choices in hurt)
     if tail == len(hurt):
         return "confirmed: where the 95th percentile is worse, mean and median are not"
     return (

@@ -166,7 +166,9 @@ def read_laboratory(document: Document) -> Laboratory:
     workers = read_section(document, Workers, "workers")
     count = max(len(column) for column in _columns(workers).values())
     count = workers.count if count == 1 else count
-    columns = {key: _filled(document, key, one, count) for key, one in _columns(workers).items()}
+    columns = {
+        key: _filled(document, key, column, count) for key, column in _columns(workers).items()
+    }
     return Laboratory(
         plan=plan,
         policies=_policies(document),
@@ -178,7 +180,7 @@ def read_laboratory(document: Document) -> Laboratory:
 
 def _columns(workers: Workers) -> dict[str, tuple[float, ...]]:
     given = {key: getattr(workers, key) for key in ("reward", "awake", "fairness", "weight")}
-    return {key: one if isinstance(one, tuple) else (one,) for key, one in given.items()}
+    return {key: value if isinstance(value, tuple) else (value,) for key, value in given.items()}
 
 
 def _filled(document: Document, key: str, values: tuple[float, ...], count: int) -> Floats:
@@ -192,6 +194,6 @@ def _policies(document: Document) -> tuple[Policy, ...]:
     if "policies" not in document.tables:
         return (Policy("fair_ucb"),)
     read = read_tables(document, Policy, "policies")
-    if len({one.label for one in read}) != len(read):
+    if len({policy.label for policy in read}) != len(read):
         raise document.error("policies", "two [[policies]] are equal; change one or remove it")
     return read

@@ -10,10 +10,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import random
 import sys
+import time
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event, Thread
 from typing import Any
 
 import cliffs
@@ -28,6 +30,8 @@ from tests.erasure import test_concurrent_certificates as certificates
 from tests.federation import test_chaos, test_every_write, test_kill, test_restores
 from tests.federation.parts import bayes, pagerank, row, server, worker
 from tests.network import test_floods as floods
+from tests.network.brokers import start_broker
+from tests.network.serving import Phone, serve
 from tests.server import test_damaged_ledgers as damaged
 from tests.server import test_hostile_messages as hostile
 from tests.traces import test_traces as traces
@@ -195,26 +199,74 @@ def flood(report: Report) -> None:
     )  # fmt: skip
 
 
+def broker_flood(report: Report, pings: int) -> None:
+    """Measure how long an honest worker waits at a real broker, with and without a flood."""
+    with TemporaryDirectory() as folder:
+        broker = start_broker(Path(folder) / "broker", job="job")
+        try:
+            with serve(broker.server, make=server) as served:
+                honest = Phone(broker.enrol("honest"), served)
+                honest.join()
+                liar = Phone(broker.enrol("liar"), served)
+                liar.join()
+                calm_s = _wait_times(honest, pings)
+                packet = encode([floods.fetch("liar")] * floods.PACKET)
+                over = Event()
+                flooding = Thread(target=_flood, args=(liar, packet, over))
+                flooding.start()
+                flooded_s = _wait_times(honest, pings)
+                over.set()
+                flooding.join()
+        finally:
+            broker.kill()
+    ratio = flooded_s / calm_s
+    report.rows.append({"mean wait, calm": calm_s, "mean wait, flooded": flooded_s})
+    report.check(
+        f"wait of an honest worker at a broker, with packets of {floods.PACKET:,} messages",
+        "≤ 2×", f"{ratio:.2f}×", ratio <= 2.0,
+    )  # fmt: skip
+
+
+def _wait_times(phone: Phone, pings: int) -> float:
+    """Return the mean time until the server answers, of announcements 50 ms apart."""
+    spent_s = 0.0
+    for _ in range(pings):
+        began_s = time.monotonic()
+        phone.join()
+        spent_s += time.monotonic() - began_s
+        time.sleep(0.05)
+    return spent_s / pings
+
+
+def _flood(phone: Phone, packet: bytes, over: Event) -> None:
+    while not over.is_set():
+        phone.publish(phone.up, packet)
+
+
 def sizes(report: Report, rounds: int) -> None:
     """Measure ledger, journal and memory after many rounds of a tiny job."""
     with TemporaryDirectory() as folder:
-        ledger = Ledger(Path(folder) / "ledger.db", connect=test_every_write.CONNECT)
+        path = Path(folder) / "ledger.db"
+        ledger = Ledger(path, kept_rounds=1_000, connect=test_every_write.CONNECT)
         journal = Journal(Path(folder) / "journal.db", connect=test_every_write.CONNECT)
         one = server(ledger, rounds=10**6, publish_every_s=0.0)
         phone = worker(journal=journal, forget_fraction="0.5")
         messages = 0
         halfway = 0
+        ledger_halfway = 0
         for number in range(rounds):
             phone.ingest([(f"person {number % 7}", row(0.0, 0.5, 1.0))] * 2)
             messages += _talk(one, phone, float(number))
             if number == rounds // 2:
                 halfway = _resident_bytes()
+                ledger_halfway = ledger.size_bytes
         grown = _resident_bytes() - halfway
         report.rows.append(
             {
                 "rounds": rounds,
                 "messages": messages,
-                "ledger bytes a round": ledger.size_bytes // rounds,
+                "ledger bytes": ledger.size_bytes,
+                "ledger bytes halfway": ledger_halfway,
                 "journal bytes": journal.size_bytes,
                 "memory grown in the second half": grown,
             }
@@ -257,6 +309,7 @@ def run(quick: bool) -> Report:
         certified(report)
         damage(report, 100 if quick else 2_000)
         flood(report)
+        broker_flood(report, 50 if quick else 200)
         newcomers(report, 20_000 if quick else 100_000)
     with progress("sizes"):
         sizes(report, 300 if quick else 10_000)

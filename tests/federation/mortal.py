@@ -41,6 +41,7 @@ class Life(msgspec.Struct, frozen=True):
     failpoint: str = ""
     naive: bool = False
     learner: str = "naive_bayes"
+    id: str = ""  # random: an earlier process that was late is not taken for this one
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -245,7 +246,7 @@ def live(life: Life) -> None:
     """Answer calls until the other side is gone or the failpoint is reached."""
     connection = socket.create_connection(("127.0.0.1", life.port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    write(connection, os.getpid())
+    write(connection, (os.getpid(), life.id))
     fate = Fate(os.environ.get(FAILPOINT, ""))
     crashing_files.install(lambda: fate.reach("write"))
     made = _server_calls if life.role == "server" else _worker_calls

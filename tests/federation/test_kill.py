@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import secrets
 import signal
 import socket
 import subprocess
@@ -44,13 +45,18 @@ class Forks:
 
     def start(self, life: Life) -> tuple[socket.socket, int]:
         assert self._process.stdin is not None
+        life = msgspec.structs.replace(life, id=secrets.token_hex(8))
         self._process.stdin.write(msgspec.json.encode(life) + b"\n")
         self._process.stdin.flush()
-        connection, _ = self._listener.accept()
-        connection.settimeout(120.0)
-        frame = read(connection)
-        assert frame is not None
-        return connection, msgspec.msgpack.decode(frame, type=int)
+        while True:
+            connection, _ = self._listener.accept()
+            connection.settimeout(120.0)
+            frame = read(connection)
+            if frame is not None:
+                pid, name = msgspec.msgpack.decode(frame, type=tuple[int, str])
+                if name == life.id:
+                    return connection, pid
+            connection.close()  # of an earlier run, or killed before it could say who it is
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -197,7 +203,8 @@ class Federation:
             row, counted = ledger.workers()[name], ledger.find_sum(name)
             assert row.incarnation == 1, f"{name} had to begin anew: {row.flag}"
             assert row.counted == journal.state.sequence, f"{name} lost an update"
-            assert counted == own, f"the sum of {name} differs"
+            is_empty = counted is None and own.is_zero  # it has sent nothing
+            assert counted == own or is_empty, f"the sum of {name} differs"
             total += row.counted
             hashes = [owner_hash(KEY, owner) for owner in self.erased]
             assert not any(journal.records_of(hashes).values()), "an erased person came back"
@@ -271,8 +278,8 @@ def test_killed_at_random_nothing_is_lost_and_nothing_counts_twice(
     assert len(federation.receipts) > 8
 
 
-def blow_at_writes(forks: Forks, folder: Path, seed: int) -> Federation:
-    federation = run(AtWrites(forks, folder, seed), 12)
+def blow_at_writes(forks: Forks, folder: Path, seed: int, ticks: int = 12) -> Federation:
+    federation = run(AtWrites(forks, folder, seed), ticks)
     assert finish(federation) > 0, f"seed {seed}: nothing was ever counted"
     return federation
 
@@ -283,8 +290,8 @@ def test_killed_at_random_writes_nothing_is_lost_and_nothing_counts_twice(
     deaths = 0
     for seed in range(20):
         (tmp_path / str(seed)).mkdir()
-        deaths += blow_at_writes(forks, tmp_path / str(seed), seed).deaths
-    assert deaths > 100, "hardly anybody was ever killed"
+        deaths += blow_at_writes(forks, tmp_path / str(seed), seed, ticks=4).deaths
+    assert deaths > 30, "hardly anybody was ever killed"
 
 
 @pytest.mark.soak

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dealfl.errors import BadInput
 from dealfl.protocol.messages import Erase
 from dealfl.protocol.transport import encode
 from dealfl.server import Ledger, Server
@@ -60,12 +61,14 @@ def test_a_worker_that_lacks_many_requests_gets_them_in_turn() -> None:
     assert journal.has_reached(one._ledger.erasures.end())
 
 
-def test_a_request_that_is_larger_than_a_message_is_not_cut() -> None:
+def test_the_largest_request_is_one_message_and_a_larger_one_is_refused() -> None:
     one = server(Ledger())
-    one.erase("r", entries(0, 6_000), 0.0)
+    with pytest.raises(BadInput, match="cut a longer list into several requests"):
+        one.erase("r", entries(0, 5_001), 0.0)
+    assert len(encode(one.erase("r", entries(0, 5_000), 0.0).messages)) <= MAX_BYTES
     journal = Journal(journal_id="mark")
     newcomer = worker(journal=journal)
     step = newcomer.handle((), 1.0)
     for _ in range(4):
         step = newcomer.handle(one.handle(step.messages, 1.0).messages, 1.0)
-    assert journal.suppresses(entries(5_999, 1)[0])
+    assert journal.suppresses(entries(4_999, 1)[0])

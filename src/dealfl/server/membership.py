@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from dealfl.protocol import PROTOCOL, Announce, Erase, Message, Position, Welcome
+from dealfl.protocol import MAX_OWNERS, PROTOCOL, Announce, Erase, Message, Position, Welcome
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger, Listed
 from dealfl.server.ledger_reader import WorkerRow, note_restore
@@ -21,7 +21,6 @@ from dealfl.server.rules import Rules
 
 _RESTORED = "ledger restored"
 _REQUESTS = 64  # erasures that are sent in one answer to an announcement
-_OWNERS = 5_000  # in them, or in a part of the list: 175 kB
 
 
 class Membership:
@@ -174,11 +173,11 @@ class Membership:
         listed = erasures.unanswered(row.name, row.answered, _REQUESTS)
         first = listed[0].before.number if listed else end.number
         row = replace(row, answered=first)
-        part = erasures.part(reached, first, _OWNERS)
+        part = erasures.part(reached, first, MAX_OWNERS)
         if part is not None:
             listed.insert(0, part)
         sizes = accumulate(len(requests.owners) for requests in listed)
-        fitting = sum(size <= _OWNERS for size in sizes)
+        fitting = sum(size <= MAX_OWNERS for size in sizes)
         return row, [self.erase(requests, row.name) for requests in listed[: max(fitting, 1)]]
 
     def erase(self, listed: Listed, worker: str = "") -> Erase:

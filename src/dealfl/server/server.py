@@ -184,8 +184,8 @@ class Server:
         if problem_of(order) is not None or not request or not owners:
             raise BadInput(
                 f"erasure {for_terminal(request, MAX_NAME)!r} has {len(owners):,} owners; a name "
-                f"has at most {MAX_NAME} printable characters, a request 1 to {MAX_OWNERS:,} owners; "
-                "cut a longer list into several requests"
+                f"has at most {MAX_NAME} printable characters, a request 1 to {MAX_OWNERS:,} "
+                "owners; cut a longer list into several requests"
             )
         with self._transaction():
             entries = tuple(sorted(set(owners)))

@@ -1,6 +1,8 @@
 """Item-to-item similarity: answers known on paper, brute force, exact order, layouts."""
 
+import resource
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -315,3 +317,17 @@ def test_answers_from_impossible_counts_of_very_many_items_are_refused() -> None
     for call in (lambda: model.similar(0), lambda: model.recommend([0]), model.derived_arrays):
         with pytest.raises(Impossible, match=r"check\(\) names the items"):
             call()
+
+
+def test_a_file_of_very_many_items_is_loaded_in_little_memory(tmp_path: Path) -> None:
+    model = PersonalizedPageRank(1 << 30)
+    model.learn([[3, 1 << 29], [3, 7]])
+    model.save(tmp_path / "model")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    loaded = PersonalizedPageRank.load(tmp_path / "model")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # KiB
+    assert loaded.digest() == model.digest()
+    with pytest.raises(NotLearned, match="item 7 would be in 0 histories"):
+        loaded.update((), ([[3], [7]],))
+    loaded.forget([[3, 1 << 29], [3, 7]])
+    assert loaded.statistics.is_zero

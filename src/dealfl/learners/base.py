@@ -10,8 +10,8 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
+from threading import RLock
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -38,7 +38,8 @@ Arrays = dict[str, NDArray[Any]]
 SparseVector = tuple[NDArray[np.int64], NDArray[np.float64]]
 _MAX_UNBOUNDED = 1 << 12  # features of a saved learner with one bound for all
 Result = TypeVar("Result")
-Undo = list[Callable[[], None]]  # each takes one change back, if it was made, however often called
+# Functions and their arguments; each takes one change back, if it was made, however often called.
+Undo = list[tuple[Any, ...]]
 
 
 class Learner(ABC):
@@ -50,6 +51,12 @@ class Learner(ABC):
         Schema of the statistics.
     storage : callable or None
         Creates the cells of an array; by default in memory.
+
+    Notes
+    -----
+    Threads can share a learner: each call that changes it or reads its model waits for the call
+    before. Of two changes, `last_work` is that of the later one. A process can fork, also after
+    loops were compiled, while no other thread is inside a call.
 
     Attributes
     ----------
@@ -79,6 +86,7 @@ class Learner(ABC):
 
     def __init__(self, schema: Schema, storage: Storage | None) -> None:
         self._state = State(schema, storage or in_memory)
+        self._lock = RLock()
         self._work: Work | Callable[[], Work] = Work(0, 0)  # or how to compute it
 
     # -- an empty learner -----------------------------------------------------------------------
@@ -298,12 +306,20 @@ class Learner(ABC):
     @property
     def last_work(self) -> Work:
         """The cost of the last call."""
-        if not isinstance(self._work, Work):
-            self._work = self._work()
-        return self._work
+        work = self._work
+        if not isinstance(work, Work):
+            self._work = work = work()
+        return work
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_work": self.last_work}
+        with self._lock:
+            state = {**self.__dict__, "_work": self.last_work}
+        del state["_lock"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = RLock()
 
     @property
     def schema(self) -> Schema:
@@ -313,7 +329,8 @@ class Learner(ABC):
     @property
     def statistics(self) -> Statistics:
         """A copy of the current statistics."""
-        return self._state.snapshot()
+        with self._lock:
+            return self._state.snapshot()
 
     def publish(self) -> Statistics:
         """Return the statistics that a published model holds; a learner can make them coarser.
@@ -348,7 +365,8 @@ class Learner(ABC):
 
     def digest(self) -> str:
         """Return the digest of the statistics: equal if and only if schema and values are."""
-        return self._state.digest()
+        with self._lock:
+            return self._state.digest()
 
     @abstractmethod
     def check(self) -> None:
@@ -362,11 +380,12 @@ class Learner(ABC):
         statistics : Statistics
             Statistics of this schema.
         """
-        self.merge(statistics)
-        try:
-            self.check()
-        finally:
-            self.merge(-statistics)
+        with self._lock:
+            self.merge(statistics)
+            try:
+                self.check()
+            finally:
+                self.merge(-statistics)
 
     def check_added(self, delta: Statistics, touched: Statistics, whole: Statistics) -> None:
         """Raise `Impossible` if no set of examples has a sum of statistics; the learner is empty.
@@ -397,7 +416,8 @@ class Learner(ABC):
         Entries
             The non-zero values.
         """
-        return self._state.cells(name).entries(start, stop)
+        with self._lock:
+            return self._state.cells(name).entries(start, stop)
 
     def merge(self, delta: Statistics) -> None:
         """Add the statistics that another worker learned or forgot.
@@ -420,12 +440,17 @@ class Learner(ABC):
         undo: Undo = []
         work = self._work
         try:
-            return change(*given, undo)
-        except BaseException:
-            for take_back in reversed(undo):
-                take_back()
+            with self._lock:
+                return change(*given, undo)
+        except BaseException:  # also an interrupt between the change and the end of `with`
+            self._undo(undo)
             self._work = work
             raise
+
+    def _undo(self, undo: Undo) -> None:
+        with self._lock:
+            for take_back, *given in reversed(undo):
+                take_back(*given)
 
     def _apply(self, delta: Statistics, undo: Undo, *, forgetting: bool) -> Statistics:
         """Add `delta`, or raise `NotLearned` and change nothing."""
@@ -435,7 +460,7 @@ class Learner(ABC):
                 self._refuse_unlearned(proposals)
             except Impossible as error:
                 raise self._not_learned(error) from None
-        undo.append(partial(self._restore_cells, proposals))
+        undo.append((self._restore_cells, proposals))
         self._state.commit(proposals)
         return delta
 
@@ -443,9 +468,11 @@ class Learner(ABC):
         self._state.restore(proposals)
         self._forget_model()
 
-    def _take_back(self, delta: Statistics, cells: NDArray[Any], before: NDArray[Any]) -> None:
-        """Subtract what was added in place, which shows in some cells."""
-        if not np.array_equal(cells, before):
+    def _take_back(
+        self, delta: Statistics, cells: NDArray[Any], index: int, before: object
+    ) -> None:
+        """Subtract what was added in place, which shows in one cell."""
+        if cells.item(index) != before:
             self._state.commit(self._state.propose(-delta))
             self._forget_model()
 

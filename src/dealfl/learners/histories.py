@@ -25,6 +25,7 @@ Replaced = tuple[set[int], set[int], set[int]]  # items of an owner that stay, a
 
 _OWNER, _BODY = attrgetter("owner"), attrgetter("body")
 _FLOATS, _ONE = np.dtype(np.float64), np.ones(1).tobytes()
+_CSR = (sparse.csr_array, sparse.csr_matrix)
 _SHORT = 1000  # items of a history
 _decode_item = msgspec.msgpack.Decoder(int).decode
 
@@ -251,7 +252,8 @@ class HistoryLearner(Learner):
         """
         sequences = _as_sequences(histories)
         before = [history[:-1] for history in sequences]
-        hits = sum(self._find_hits(before, [history[-1] for history in sequences], k))
+        with self._lock:
+            hits = sum(self._find_hits(before, [history[-1] for history in sequences], k))
         return hits / len(sequences) if sequences else 0.0
 
     def _find_hits(
@@ -370,18 +372,21 @@ class Batch(NamedTuple):
 def as_batch(histories: object, items: int) -> Batch:
     """Return a copy of histories as arrays; whether a sparse row is a set is not checked yet."""
     matrix: Any = histories
-    if not (
-        type(matrix) in (sparse.csr_array, sparse.csr_matrix)
-        and matrix.shape[1:] == (items,)
-        and len(matrix.data) == len(matrix.indices) == matrix.indptr[-1]
-        and len(matrix.indptr) == matrix.shape[0] + 1
-        and matrix.indptr[0] == 0
-        and (len(matrix.indptr) == 2 or (matrix.indptr[1:] >= matrix.indptr[:-1]).all())
-        and matrix.indices.dtype.kind in "iu"
-        and _are_ones(matrix.data)
-    ):
+    if type(matrix) not in _CSR or not _is_table_of_ones(matrix, items):
         matrix = as_histories(histories, items)
     return Batch(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))
+
+
+def _is_table_of_ones(matrix: Any, items: int) -> bool:  # noqa: ANN401
+    starts, numbers, values = matrix.indptr, matrix.indices, matrix.data
+    return (
+        matrix.shape == (len(starts) - 1, items)
+        and starts.item(0) == 0
+        and len(values) == len(numbers) == starts.item(-1)
+        and (len(starts) == 2 or bool((starts[1:] >= starts[:-1]).all()))
+        and numbers.dtype.kind in "iu"
+        and _are_ones(values)
+    )
 
 
 def _are_ones(values: NDArray[Any]) -> bool:

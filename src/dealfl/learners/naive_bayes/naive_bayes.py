@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -137,6 +136,7 @@ class NaiveBayes(Classifier):
         self._smoothing = require_amount(smoothing, "smoothing", zero=False)
         self._labels = Labels(classes)
         self._clip = clip
+        self._row_shape = (features,)
         self._grid = FixedPoint.of(features, feature_bound, bits, offset=offset, signed=False)
         shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
         count = len(self._labels)
@@ -194,7 +194,7 @@ class NaiveBayes(Classifier):
         sums = self._sums_of(X, codes)
         delta = self._delta_of(0, counts, sums, sign)
         if live is not None:
-            undo.append(partial(self._take_back, delta, live[0], live[0].copy()))
+            undo.append(self._taking_back(delta, live[0]))
             if add_changes(*live, self._limits, 0, counts, sums, sign):
                 self._mark_changed(0, len(counts))
                 return delta
@@ -214,12 +214,27 @@ class NaiveBayes(Classifier):
         counts = np.zeros(classes, np.int64)
         sums = np.zeros((classes, X.shape[1]), np.int64)
         delta = self._delta_of(first, counts, sums, sign)
-        undo.append(partial(self._take_back, delta, live[0], live[0].copy()))
+        undo.append(
+            (self._take_back, delta, live[0], first, live[0].item(first))
+            if classes == 1
+            else self._taking_back(delta, live[0])
+        )
         grid = self._grid_parts, self._limits
         if not change_rows(X, *found, *grid, *live, first, counts, sums, sign):
             return None
         self._mark_changed(first, classes)
         return delta
+
+    def _taking_back(self, delta: Statistics, counts: Int64s) -> tuple[Any, ...]:
+        """Return how to take a batch back if the number of examples has changed."""
+        before = counts.sum()
+
+        def take_back() -> None:
+            if counts.sum() != before:
+                self._state.commit(self._state.propose(-delta))
+                self._forget_model()
+
+        return (take_back,)
 
     def _delta_of(self, first: int, counts: Int64s, sums: Int64s, sign: int) -> Statistics:
         """Return the statistics of tables of classes from `first` on, computed when read."""
@@ -237,10 +252,14 @@ class NaiveBayes(Classifier):
 
     def _mark_changed(self, first: int, classes: int) -> None:
         self._model = None
-        stop, columns = first + classes, self.n_features
-        stale, stale_sums = self._state.stale("counts"), self._state.stale("sums")
-        stale[first // BLOCK : (stop - 1) // BLOCK + 1] = True
-        stale_sums[first * columns // BLOCK : (stop * columns - 1) // BLOCK + 1] = True
+        columns = self._row_shape[0]
+        for name, width in (("counts", 1), ("sums", columns)):
+            stale = self._state.stale(name)
+            start, end = first * width // BLOCK, ((first + classes) * width - 1) // BLOCK
+            if start == end:
+                stale[start] = True  # in half the time
+            else:
+                stale[start : end + 1] = True
 
     def _sums_of(self, X: Matrix, codes: Int64s) -> Int64s:
         """Return the sums of the rows of each class on the grid."""
@@ -302,22 +321,27 @@ class NaiveBayes(Classifier):
         )
 
     def _tables(self) -> tuple[Int64s, Int64s]:
-        counts = self._state.whole("counts").low
-        return counts, self._state.whole("sums").low.reshape(len(counts), -1)
+        with self._lock:
+            counts = self._state.whole("counts").low
+            return counts, self._state.whole("sums").low.reshape(len(counts), -1)
 
     # -- the model ------------------------------------------------------------------------------
 
     def _logarithms(self) -> tuple[Floats, Floats]:
         """Return the logarithms of the shares of classes, and of features in each class."""
-        if self._model is None:
-            counts, sums = self._tables()
-            self._require_learned(counts)
-            self.check()
-            with np.errstate(divide="ignore"):
-                priors = np.log(counts / counts.sum())
-            weights = sums / self._grid.scale + self._smoothing
-            self._model = priors, np.log(weights) - np.log(weights.sum(axis=1, keepdims=True))
-        return self._model
+        with self._lock:
+            if self._model is None:
+                self._model = self._compute_logarithms()
+            return self._model
+
+    def _compute_logarithms(self) -> tuple[Floats, Floats]:
+        counts, sums = self._tables()
+        self._require_learned(counts)
+        self.check()
+        with np.errstate(divide="ignore"):
+            priors = np.log(counts / counts.sum())
+        weights = sums / self._grid.scale + self._smoothing
+        return priors, np.log(weights) - np.log(weights.sum(axis=1, keepdims=True))
 
     def _forget_model(self) -> None:
         self._model = None

@@ -12,7 +12,6 @@ people.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -265,9 +264,12 @@ class Neighbors(Classifier):
         Statistics
             The statistics that were added.
         """
+        return self._atomically(self._learn, X, y, ids)
+
+    def _learn(self, X: object, y: object, ids: object, undo: Undo) -> Statistics:
         points = self._as_points(X, y)
         new = self._held.new_ids(len(points), ids)
-        return self._atomically(self._exchange, points, new, _NO_SLOTS, X)
+        return self._exchange(points, new, _NO_SLOTS, X, undo)
 
     def forget(self, X: object = None, y: object = None, ids: object = None) -> Statistics:
         """Remove examples, by id or by value; the result is as if they had never been learned.
@@ -284,15 +286,22 @@ class Neighbors(Classifier):
         Statistics
             The (negative) statistics that were added.
         """
+        return self._atomically(self._forget, X, y, ids)
+
+    def _forget(self, X: object, y: object, ids: object, undo: Undo) -> Statistics:
         slots = self._held.slots_of(ids) if ids is not None else self._equal(self._as_points(X, y))
-        return self._atomically(lambda undo: self._changed(*self._remove(slots, undo)))
+        return self._changed(*self._remove(slots, undo))
 
     def update(self, learn: tuple[Any, ...] = (), forget: tuple[Any, ...] = ()) -> Statistics:
         """Add and remove examples in one pass; on any error nothing changes."""
+        return self._atomically(self._learn_and_forget, learn, forget)
+
+    def _learn_and_forget(
+        self, learn: tuple[Any, ...], forget: tuple[Any, ...], undo: Undo
+    ) -> Statistics:
         gained, lost = (self._as_points(*(part or self._no_rows)) for part in (learn, forget))
         slots, new = self._equal(lost), self._held.new_ids(len(gained))
-        X = learn[0] if learn else None
-        return self._atomically(self._exchange, gained, new, slots, X)
+        return self._exchange(gained, new, slots, learn[0] if learn else None, undo)
 
     def _update(self, points: Points, signs: Int64s, ids: Sequence[int], undo: Undo) -> Statistics:
         gained, lost, numbers = points[signs > 0], points[signs < 0], np.array(ids, np.int64)
@@ -310,7 +319,7 @@ class Neighbors(Classifier):
         self._remember_names(X, undo)
         codes, keys = points[:, -1].astype(np.int64), self._signatures.of(points[:, 1:-1])
         gone, lost = self._remove(slots, undo) if len(slots) else (keys[:0], codes[:0])
-        undo.append(partial(self._held.take_back, ids))
+        undo.append((self._held.take_back, ids))
         self._held.add(ids, points[:, 1:-1], codes, keys)
         return self._changed(np.concatenate([gone, keys]), np.r_[lost, codes], new=len(codes))
 
@@ -343,7 +352,7 @@ class Neighbors(Classifier):
             codes = self._held.codes[slots, None].astype(np.int64)
             gone = Statistics(self.schema, self._arrays(keys, codes, np.full(len(codes), -1)))
             self._refuse_unlearned((self.statistics + gone).arrays)
-        undo.append(partial(self._held.put_back, slots, *self._held.at(slots)))
+        undo.append((self._held.put_back, slots, *self._held.at(slots)))
         return self._held.remove(slots)
 
     def _changed(self, keys: Keys, codes: Int64s, new: int = 0) -> Statistics:
@@ -366,7 +375,8 @@ class Neighbors(Classifier):
     @property
     def statistics(self) -> Statistics:
         """A copy of the current statistics."""
-        return super().statistics + self._held_statistics()
+        with self._lock:
+            return super().statistics + self._held_statistics()
 
     def _held_statistics(self) -> Statistics:
         signs = np.ones(len(self._held), dtype=np.int64)
@@ -374,16 +384,18 @@ class Neighbors(Classifier):
 
     def entries(self, name: str, start: int, stop: int) -> Entries:
         """Return a range of an array of the statistics."""
-        if self._held:
-            return self.statistics[name].between(start, stop)
-        return super().entries(name, start, stop)
+        with self._lock:
+            if self._held:
+                return self.statistics[name].between(start, stop)
+            return super().entries(name, start, stop)
 
     def digest(self) -> str:
         """Return the digest of the statistics: equal if and only if schema and values are."""
-        return self.statistics.digest() if self._held else super().digest()
+        with self._lock:
+            return self.statistics.digest() if self._held else super().digest()
 
     def _merge(self, delta: Statistics, undo: Undo) -> None:
-        undo.append(partial(setattr, self, "_merged", self._merged))
+        undo.append((setattr, self, "_merged", self._merged))
         self._merged = True
         super()._merge(delta, undo)
 
@@ -444,14 +456,16 @@ class Neighbors(Classifier):
         """
         count = self._k if k is None else require_integer(k, "k", 1, 1 << 20)
         unit = float(self._grid.scale[0])
-        vectors = self._queries(X)
-        nearest, candidates = self._held.nearest(vectors, max(self._enough, count), count)
-        self._note_search(len(vectors), candidates)
+        with self._lock:
+            vectors = self._queries(X)
+            nearest, candidates = self._held.nearest(vectors, max(self._enough, count), count)
+            self._note_search(len(vectors), candidates)
         return [(ids, np.sqrt(squares.astype(np.float64)) / unit) for ids, squares in nearest]
 
     def find_used(self, X: object) -> list[int] | None:
         """Return the ids of the held examples that vote in `predict`."""
-        return self._held.voters(self._queries(X), max(self._enough, self._k), self._k)
+        with self._lock:
+            return self._held.voters(self._queries(X), max(self._enough, self._k), self._k)
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return the most common class of the k nearest held examples; `NotLearned` without any.
@@ -477,10 +491,11 @@ class Neighbors(Classifier):
         return np.asarray(votes / votes.sum(axis=1, keepdims=True))
 
     def _votes(self, X: object) -> Int64s:
-        vectors = self._queries(X)
-        votes, candidates = self._held.votes(vectors, max(self._enough, self._k), self._k)
-        self._note_search(len(vectors), candidates)
-        return votes
+        with self._lock:
+            vectors = self._queries(X)
+            votes, candidates = self._held.votes(vectors, max(self._enough, self._k), self._k)
+            self._note_search(len(vectors), candidates)
+            return votes
 
     def _queries(self, X: object) -> Points:
         vectors = quantised(self._as_rows(X), self._grid, clip=True)
@@ -505,14 +520,17 @@ class Neighbors(Classifier):
         Statistics
             The statistics; zero if fewer than `min_bucket` examples are learned.
         """
-        if self._model is None:
-            statistics = self.statistics
-            votes = self._buckets(statistics).merged(self._min_bucket)
-            whole = self.count_records(statistics) >= self._min_bucket
-            arrays = {"counts": statistics["counts"], "votes": votes}
-            zero = Statistics.zero(self.schema)
-            self._model = Statistics(self.schema, arrays) if whole else zero
-        return self._model
+        with self._lock:
+            if self._model is None:
+                self._model = self._published()
+            return self._model
+
+    def _published(self) -> Statistics:
+        statistics = self.statistics
+        if self.count_records(statistics) < self._min_bucket:
+            return Statistics.zero(self.schema)
+        votes = self._buckets(statistics).merged(self._min_bucket)
+        return Statistics(self.schema, {"counts": statistics["counts"], "votes": votes})
 
     def _buckets(self, statistics: Statistics) -> Buckets:
         return Buckets(statistics["votes"], len(self._labels), self._signatures.vote_bits)

@@ -58,7 +58,7 @@ from dealfl.learners.pagerank.pairs import (
     signed_cost,
 )
 from dealfl.learners.pagerank.plain import best_indices
-from dealfl.learners.pagerank.table import LAYOUTS, PairTable, ReorderedPairs
+from dealfl.learners.pagerank.table import LAYOUTS, Marks, PairTable, ReorderedPairs
 from dealfl.learners.records import Change
 from dealfl.settings import As, OneOf
 
@@ -149,13 +149,27 @@ class PersonalizedPageRank(HistoryLearner):
         schema = Schema(self.name, {"n_items": self._items}, arrays)
         self._table: PairTable | None = None
         super().__init__(schema, self._placed(storage))
+        self._live = self._find_live()
         self._room = _UNKNOWN  # histories that can be learned before a count can overflow
         # An upper bound of the count of each item's most common pair, for a cheap check.
+        # Where it is 0, the bound is `_other_most`: zeros that are never written use no memory.
         self._most = np.zeros(self._items, dtype=np.int32)
+        self._other_most = 0
         self._is_sparse = pair_count(self._items) > DENSE_LIMIT
         # The items that occur with each item, if there are too many items to look at each of them;
         # None if they must be found in the statistics.
         self._partners: dict[int, set[int]] | None = {}
+
+    def _find_live(self) -> tuple[PairTable, NDArray[np.int32], tuple[Marks, Marks]] | None:
+        """Return what histories change in place, not a copy; None if it is not in memory."""
+        counts, state = self._item_counts, self._state
+        if self._table is None or counts is None:
+            return None
+        return self._table, counts, (state.stale("items"), state.stale("pairs"))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._live = self._find_live()  # joblib copies an array that is held twice
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
@@ -221,7 +235,7 @@ class PersonalizedPageRank(HistoryLearner):
         return self._atomically(self._change, parts)
 
     def _change(self, parts: Sequence[tuple[object, int]], undo: Undo) -> Statistics:
-        size, schema = self._items, self.schema
+        size, schema = self._items, self._state.schema
         batches = [(as_batch(histories, size), sign) for histories, sign in parts]
         changed = self._change_table(batches, undo)
         if not changed:
@@ -237,35 +251,33 @@ class PersonalizedPageRank(HistoryLearner):
 
     def _change_table(self, batches: Signed, undo: Undo) -> bool:
         """Change counts in memory; return False if they are elsewhere or a history is no set."""
-        learned = sum([len(batch.starts) - 1 for batch, sign in batches if sign > 0])
-        table, counts = self._table, self._item_counts
-        if table is None or counts is None or self._room < learned:
-            return False
-        stale = self._state.stale("items"), self._state.stale("pairs")
+        learned = 0
         for batch, sign in batches:
-            self._watch(counts, batch, sign, undo)
+            if sign > 0:
+                learned += len(batch.starts) - 1
+        if self._live is None or self._room < learned:
+            return False
+        table, counts, stale = self._live
+        for batch, sign in batches:
+            if len(batch.items):
+                item = batch.items.item(0) % self._items
+                before = item, counts.item(item), self._room
+                undo.append((self._take_back_batch, batch, sign, counts, before))
             if not table.change(counts, stale, batch, sign):
-                for take_back in reversed(undo):
-                    take_back()
+                self._undo(undo)
                 return False
         self._room -= learned
         return True
 
-    def _watch(self, counts: NDArray[np.int32], batch: Batch, sign: int, undo: Undo) -> None:
-        """Have a change in place taken back: every history changes the counts of its items."""
-        if not len(batch.items):
-            return
-        first = int(batch.items[0]) % self._items
-        count, room = counts[first : first + 1], self._room
-        before = count.copy()
-
-        def take_back() -> None:
-            if count != before:
-                delta = Statistics(self.schema, count_pairs(self.schema, [(batch, sign)]))
-                self._take_back(delta, count, before)
-                self._room = room
-
-        undo.append(take_back)
+    def _take_back_batch(
+        self, batch: Batch, sign: int, counts: NDArray[np.int32], before: tuple[int, int, int]
+    ) -> None:
+        """Take a change in place back: every history changes the counts of its items."""
+        item, count, room = before
+        if counts.item(item) != count:
+            delta = Statistics(self.schema, count_pairs(self.schema, [(batch, sign)]))
+            self._take_back(delta, counts, item, count)
+            self._room = room
 
     def _replaced(self, owners: Sequence[Replaced]) -> Change:
         return replaced(self.schema, owners)
@@ -276,7 +288,8 @@ class PersonalizedPageRank(HistoryLearner):
         numbers = delta["pairs"].indices
         after = self._state.cells("pairs").at(numbers).low
         for ends in items_of(numbers):
-            np.maximum.at(self._most, ends, after.astype(np.int32))
+            bounded = np.flatnonzero(self._most[ends] >= (self._other_most > 0))
+            np.maximum.at(self._most, ends[bounded], after[bounded].astype(np.int32))
         if self._is_sparse and self._partners is not None:
             _note_partners(self._partners, numbers, after)
         self._room -= max(int(delta[name].values.low.max(initial=0)) for name in delta)
@@ -290,7 +303,8 @@ class PersonalizedPageRank(HistoryLearner):
         if np.any(items.values.negative) or np.any(pairs.values.negative):
             raise NotLearned("this history was never learned: a count would be negative")
         for item, count in zip(items.indices.tolist(), items.values.low.tolist(), strict=True):
-            if count < self._most[item] and count < self._commonest(item, pairs):
+            most = self._most[item] or self._other_most
+            if count < most and count < self._commonest(item, pairs):
                 few = f"item {item} would be in {count} histories, but in more with another item"
                 raise NotLearned(f"this history was never learned: {few}")
 
@@ -328,7 +342,8 @@ class PersonalizedPageRank(HistoryLearner):
 
     def _forget_model(self) -> None:
         self._partners = None
-        self._most[:] = _UNKNOWN
+        self._other_most = _UNKNOWN
+        self._most = np.zeros(self._items, dtype=np.int32)
         if self._table is not None:
             self._table.forget_slacks()
 
@@ -382,13 +397,14 @@ class PersonalizedPageRank(HistoryLearner):
         """
         number = require_integer(item, "item", 0, self._items - 1)
         wanted = require_integer(k, "k", 1, _MAX_ITEMS)
-        self._work = Work(self._items, 2 * 4 * self._items)
-        table, item_counts = self._table, self._item_counts
-        if table is not None and item_counts is not None:
-            others, counts, unions = table.most_similar(item_counts, number, wanted)
-        else:
-            others, counts = self._row(number)
-            unions = self._unions(number, others, counts)
+        with self._lock:
+            self._work = Work(self._items, 2 * 4 * self._items)
+            table, item_counts = self._table, self._item_counts
+            if table is not None and item_counts is not None:
+                others, counts, unions = table.most_similar(item_counts, number, wanted)
+            else:
+                others, counts = self._row(number)
+                unions = self._unions(number, others, counts)
         _require_ratios(counts, unions)
         return top_ratios(others, counts, unions, wanted)
 
@@ -413,8 +429,9 @@ class PersonalizedPageRank(HistoryLearner):
         """Return the items with the largest sum of similarities to the items of a history."""
         seen = self._as_history(history)
         wanted = require_integer(k, "k", 1, _MAX_ITEMS)
-        self._work = Work(self._items * len(seen), 2 * 4 * self._items * len(seen))
-        return self._best(seen, self._scores(seen), wanted)
+        with self._lock:
+            self._work = Work(self._items * len(seen), 2 * 4 * self._items * len(seen))
+            return self._best(seen, self._scores(seen), wanted)
 
     def _find_hits(
         self, histories: Sequence[Sequence[int]], wanted: Sequence[int], k: int

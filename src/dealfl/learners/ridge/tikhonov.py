@@ -7,7 +7,7 @@ to them. Weights are solved from the moments when they are read.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -119,6 +119,8 @@ class NormalEquations(RowLearner):
         self._scales[2:, : columns - targets] = weights.units
         self._scales[2:, columns - targets :] = weights.goal[:, None]
         self._limit = 4.0**bits  # of a square
+        self._cost_of_one = self._cost(1)
+        self._row_shape = grid.bound.shape
 
     @classmethod
     def settings_for(cls, data: DataLimits) -> dict[str, Any]:
@@ -193,11 +195,11 @@ class NormalEquations(RowLearner):
         low, high = cells.low, cells.low[:0] if cells.high is None else cells.high
         row = np.empty((2, self._columns), np.int32)
         table, fresh = weights.table()
-        delta = self._delta_of(partial(self._product, row), sign)
-        count = low[:1]  # the number of examples
-        undo.append(partial(self._take_back, delta, count, count.copy()))
+        schema = state.schema
+        delta = Statistics(schema, Deferred(schema, partial(self._row_entries, row, sign)))
+        undo.append((self._take_back, delta, low, 0, low.item(0)))  # the number of examples
         outcome = change_row(
-            np.ascontiguousarray(X, np.float64),
+            X if X.dtype is _FLOATS and X.flags.c_contiguous else np.ascontiguousarray(X, _FLOATS),
             self._target_values(y, 1),
             self._scales,
             self._limit,
@@ -219,17 +221,18 @@ class NormalEquations(RowLearner):
         elif outcome == LOST:
             weights.drop()
         else:
-            weights.follow(row[:1].astype(np.int64), sign, 1)
+            weights.follow(row[:1], sign, 1)
         return delta
 
     def _add(self, moments: Integers, sign: int, undo: Undo) -> Statistics:
         """Add or subtract the moments of a batch, or raise `NotLearned` and change nothing."""
-        delta = self._delta_of(lambda: moments, sign)
+        schema = self._state.schema
+        delta = Statistics(schema, Deferred(schema, partial(_entries, moments, sign)))
         cells = self._state.cells("moments")
         if isinstance(cells, DenseCells):
             low, high = Integers(cells.low, cells.high).parts
             doubtful = np.empty(self._columns, np.int32)
-            undo.append(partial(self._take_back, delta, low[:1], low[:1].copy()))
+            undo.append((self._take_back, delta, low, 0, low.item(0)))
             live = low, high, self._limit, self._state.stale("moments"), *moments.parts
             count = change_moments(*live, sign, doubtful)
             if count == 0 or (count > 0 and self._is_possible(doubtful[:count])):
@@ -238,17 +241,10 @@ class NormalEquations(RowLearner):
                 change_moments(*live, -sign, doubtful)
         return self._apply(delta, undo, forgetting=sign < 0)
 
-    def _product(self, row: Points) -> Integers:
-        return exact_gram(row[:1].astype(np.int64), self._grid.fraction_bits, wide=self._wide)
-
-    def _delta_of(self, compute: Callable[[], Integers], sign: int) -> Statistics:
-        """Return moments times a sign; they are computed when they are first read."""
-
-        def entries() -> dict[str, Entries]:
-            moments = compute()
-            return {"moments": Entries.of_dense(moments if sign > 0 else -moments)}
-
-        return Statistics(self._state.schema, Deferred(self._state.schema, entries))
+    def _row_entries(self, row: Points, sign: int) -> dict[str, Entries]:
+        """Return the statistics of one row of integers, times a sign."""
+        bits = self._grid.fraction_bits
+        return _entries(exact_gram(row[:1].astype(np.int64), bits, wide=self._wide), sign)
 
     def _now(self) -> Integers:
         """Return the present moments; not a copy, if they are in memory."""
@@ -256,6 +252,10 @@ class NormalEquations(RowLearner):
         if isinstance(cells, DenseCells):
             return cells.view(slice(None))
         return self._state.whole("moments")
+
+    def _cost_of(self, rows: int, stored: int, delta: Statistics) -> Work:
+        del stored, delta
+        return self._cost_of_one if rows == 1 else self._cost(rows)
 
     def _cost(self, rows: int) -> Work:
         return Work(rows * self._size, 8 * rows * self._columns + 2 * 8 * self._size)
@@ -292,7 +292,8 @@ class NormalEquations(RowLearner):
 
     def check(self) -> None:
         """Raise `Impossible` if no set of examples has these statistics."""
-        self._require_possible(self._now(), pairs=True)
+        with self._lock:
+            self._require_possible(self._now(), pairs=True)
 
     def check_statistics(self, statistics: Statistics) -> None:
         """Raise `Impossible` if no set of examples has some statistics."""
@@ -309,7 +310,8 @@ class NormalEquations(RowLearner):
 
     def _solved(self) -> Floats:
         """Return the weights of [1, features] in the original units, one column per target."""
-        return self._weights.read(self._now)
+        with self._lock:
+            return self._weights.read(self._now).copy()
 
     def _forget_model(self) -> None:
         self._weights.drop()
@@ -328,6 +330,10 @@ class NormalEquations(RowLearner):
         operations = outputs.size * self.n_features + self._weights.take_operations()
         self._work = Work(operations, 8 * matrix.shape[0] * self.n_features)
         return outputs
+
+
+def _entries(moments: Integers, sign: int) -> dict[str, Entries]:
+    return {"moments": Entries.of_dense(moments if sign > 0 else -moments)}
 
 
 class Tikhonov(NormalEquations):
@@ -531,6 +537,7 @@ class TikhonovClassifier(NormalEquations, Classifier):
         features = require_integer(n_features, "n_features", 1, _MAX_FEATURES)
         bits = require_integer(fraction_bits, "fraction_bits", 1, MAX_BITS)
         self._labels = Labels(classes)
+        self._one_hot = np.eye(len(self._labels))
         grid = FixedPoint.of(features, feature_bound, bits, offset=offset)
         shape: dict[str, Setting] = {"n_features": features, "classes": self._labels.tolist()}
         weights = RidgeWeights(  # the goal is +1 for the class and -1 for the rest
@@ -573,9 +580,10 @@ class TikhonovClassifier(NormalEquations, Classifier):
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return the class of each row; a class without examples is never predicted."""
-        counts = self._class_counts(self._state.whole("moments"))
-        self._require_learned(counts)
-        outputs = np.where(counts > 0, self._outputs(X), -np.inf)
+        with self._lock:
+            counts = self._class_counts(self._state.whole("moments"))
+            self._require_learned(counts)
+            outputs = np.where(counts > 0, self._outputs(X), -np.inf)
         return self._labels.decode(np.argmax(outputs, axis=1))
 
     def _require_possible(self, moments: Integers, *, pairs: bool) -> None:
@@ -594,7 +602,7 @@ class TikhonovClassifier(NormalEquations, Classifier):
         return moments[starts].to_float()
 
     def _target_values(self, y: object, rows: int) -> Floats:
-        return np.eye(len(self._labels))[self._labels.encode(y, rows)].ravel()
+        return self._one_hot[self._labels.encode(y, rows)].ravel()
 
     def _target_columns(self, y: object, rows: int) -> Int64s:
         return self._target_values(y, rows).reshape(-1, len(self._labels)).astype(np.int64)

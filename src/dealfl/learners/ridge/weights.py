@@ -107,7 +107,7 @@ class RidgeWeights:
         """Drop weights and factor."""
         self._factor, self._weights = None, None
 
-    def follow(self, rows: Int64s, sign: int, count: int) -> None:
+    def follow(self, rows: NDArray[np.integer], sign: int, count: int) -> None:
         """Update the factor with the integers of a small batch, or drop it."""
         self._weights, self._are_read = None, False
         self._steps += count

@@ -1,0 +1,104 @@
+"""Threads that share a learner wait for each other; a fork after compiled loops is exact."""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dealfl.exact import CHOICE
+from dealfl.learners import (
+    Learner,
+    NaiveBayes,
+    Neighbors,
+    PersonalizedPageRank,
+    Tikhonov,
+    TikhonovClassifier,
+)
+
+RANDOM = np.random.default_rng(5)
+ROWS = RANDOM.uniform(0.0, 1.0, (60, 12))
+LABELS = RANDOM.integers(0, 3, 60)
+HISTORIES = sparse.csr_array((RANDOM.uniform(size=(60, 12)) < 0.4).astype(float))
+KINDS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "ridge": (lambda: Tikhonov(12), (ROWS, ROWS.mean(axis=1))),
+    "ridge classifier": (lambda: TikhonovClassifier(12, [0, 1, 2]), (ROWS, LABELS)),
+    "naive Bayes": (lambda: NaiveBayes(12, [0, 1, 2]), (ROWS, LABELS)),
+    "neighbours": (
+        lambda: Neighbors(12, [0, 1, 2], tables=2, bits=8, min_bucket=1),
+        (ROWS, LABELS),
+    ),
+    "pagerank": (lambda: PersonalizedPageRank(12), (HISTORIES,)),
+}
+
+
+@pytest.fixture(params=["never", "always"])
+def _mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "always":
+        pytest.importorskip("numba")
+    monkeypatch.setattr(CHOICE, "mode", request.param)
+
+
+def ask(model: Any) -> Any:
+    return model.predict(ROWS[:3]) if hasattr(model, "predict") else model.similar(3, 12)
+
+
+def change(model: Learner, examples: tuple[Any, ...], rows: range) -> None:
+    """Learn every row, forget every second one, and read the model in between."""
+    for row in rows:
+        part = tuple(each[row : row + 1] for each in examples)
+        model.learn(*part)
+        ask(model)
+        if row % 2:
+            model.forget(*part)
+        model.digest()
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.usefixtures("_mode")
+def test_threads_that_share_a_learner_leave_what_one_thread_leaves(name: str) -> None:
+    make, examples = KINDS[name]
+    model, alone = make(), make()
+    change(alone, examples, range(60))
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            parts = [range(first, first + 15) for first in range(0, 60, 15)]
+            for done in [pool.submit(change, model, examples, part) for part in parts]:
+                done.result()
+    finally:
+        sys.setswitchinterval(before)
+    assert model.digest() == model.statistics.digest() == alone.digest()
+    if name != "neighbours":  # whose ids depend on the order of the calls
+        np.testing.assert_allclose(ask(model), ask(alone), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_fork_after_compiled_loops_learns_the_same(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setattr(CHOICE, "mode", "always")
+    make, examples = KINDS[name]
+    model = make()
+    change(model, examples, range(20))
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            change(model, examples, range(20, 40))
+            os.write(writing, model.digest().encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    change(model, examples, range(20, 40))
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read().decode() == model.digest()
+    os.waitpid(child, 0)
+    alone = make()
+    change(alone, examples, range(40))
+    assert alone.digest() == model.digest()

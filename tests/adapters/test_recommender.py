@@ -181,3 +181,47 @@ def test_no_filter_is_none_or_empty() -> None:
         for one, other in zip(ask(0, filter_items=None), ask(0, filter_items=[]), strict=True):
             assert one.tolist() == other.tolist()
         assert 2 not in ask(0, filter_items=[2])[0]
+
+
+class Interrupted(ItemRecommender):
+    """A recommender whose histories cannot be replaced while it is armed."""
+
+    armed = False
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if self.armed and name == "_held":
+            raise KeyboardInterrupt
+        super().__setattr__(name, value)
+
+
+def test_an_interrupt_between_model_and_histories_changes_neither() -> None:
+    model = Interrupted(n_items=4).fit([[0, 1], [0, 1, 2], [2, 3]])
+    before = model.learner_.digest(), {user: row.tolist() for user, row in model._held.items()}
+    Interrupted.armed = True
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit([[0, 3], [2, 3]], users=[1, 7])
+        with pytest.raises(KeyboardInterrupt):
+            model.forget([0, 2])
+    finally:
+        Interrupted.armed = False
+    after = model.learner_.digest(), {user: row.tolist() for user, row in model._held.items()}
+    assert after == before
+    same = Interrupted(n_items=4).fit([[0, 1], [0, 3], [2, 3]])
+    assert model.partial_fit([[0, 3]], users=[1]).learner_.digest() == same.learner_.digest()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        np.array([["a", "b"]]),
+        np.array([[object(), None]]),
+        np.empty((2, 0)),
+        [[1 << 70]],
+        [["a"]],
+        np.zeros((2, 2, 2)),
+    ],
+)
+def test_odd_tables_raise_the_error_of_bad_input(odd: Any) -> None:
+    with pytest.raises(BadInput):
+        ItemRecommender().fit(odd)

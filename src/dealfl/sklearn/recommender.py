@@ -100,10 +100,7 @@ class ItemRecommender(Learned):
             raise BadInput(f"there are {len(ids)} users for {len(histories)} rows of user_items")
         n_items = columns if self.n_items is None else self.n_items
         learner = PersonalizedPageRank(n_items, self.item_order) if first else self.learner_
-        learner.learn(_matrix(histories, learner.n_items))
-        self.learner_, self._held = learner, held
-        self._drop([held[user] for user in ids if user in held])
-        held.update(zip(ids, histories, strict=True))
+        self._replace(learner, held, dict(zip(ids, histories, strict=True)), ids)
         return self
 
     def forget(self, users: int | ArrayLike) -> Self:
@@ -126,9 +123,9 @@ class ItemRecommender(Learned):
         """
         check_is_fitted(self)
         ids = _distinct(users)
-        self._drop([self._history(user) for user in ids])
         for user in ids:
-            del self._held[user]
+            self._history(user)
+        self._replace(self.learner_, self._held, {}, ids)
         return self
 
     def recommend(
@@ -200,11 +197,27 @@ class ItemRecommender(Learned):
             rankings.append(_without(own, hidden, N))
         return rankings[0] if np.isscalar(itemid) else _stacked(rankings, N)
 
-    def _drop(self, histories: Collection[Items]) -> None:
-        """Forget histories and overwrite them."""
-        if histories:
-            self.learner_.forget(_matrix(histories, self.learner_.n_items))
-        for history in histories:
+    def _replace(
+        self,
+        learner: PersonalizedPageRank,
+        held: dict[int, Items],
+        new: dict[int, Items],
+        users: Collection[int],
+    ) -> None:
+        """Learn new histories and forget the old ones of some users; on any error neither."""
+        old = [held[user] for user in users if user in held]
+        changed = set(users)
+        kept = {user: history for user, history in held.items() if user not in changed}
+        parts = [(_matrix(some, learner.n_items),) if some else () for some in (new.values(), old)]
+        delta = None
+        try:
+            delta = learner.update(*parts)
+            self.learner_, self._held = learner, kept | new
+        except BaseException:
+            if delta is not None:
+                learner.merge(-delta)
+            raise
+        for history in old:
             history.fill(0)
 
     def _history(self, user: int) -> Items:
@@ -244,9 +257,13 @@ def _histories_of(user_items: object) -> tuple[list[Items], int]:
     table: Any = user_items if sparse.issparse(user_items) else np.asarray(user_items)
     if table.ndim not in (1, 2):
         raise BadInput(f"user_items has shape {table.shape}; give a table with a row per user")
-    matrix: sparse.csr_array = sparse.csr_array(table.reshape(-1, table.shape[-1])).copy()
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
+    try:
+        matrix: sparse.csr_array = sparse.csr_array(table.reshape(-1, table.shape[-1])).copy()
+        matrix.check_format(full_check=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    except (TypeError, ValueError, IndexError, OverflowError, NotImplementedError) as error:
+        raise BadInput(f"user_items is not a table of numbers: {error}") from None
     rows = np.split(matrix.indices.astype(np.int64), matrix.indptr[1:])
     return rows[:-1], matrix.shape[1]
 
@@ -256,7 +273,7 @@ def _listed(rows: Sequence[Any]) -> tuple[list[Items], int]:
     lists = rows if all(isinstance(row, Collection) for row in rows) else [rows]
     try:
         histories = [np.fromiter(map(index, row), np.int64, len(row)) for row in lists]
-    except TypeError as error:
+    except (TypeError, OverflowError) as error:
         raise BadInput(f"user_items must hold lists of item numbers: {error}") from None
     return histories, max((int(row.max()) + 1 for row in histories if len(row)), default=0)
 

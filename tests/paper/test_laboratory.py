@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -43,10 +44,13 @@ UCB = {eta: Policy(kind="fair_ucb", eta=eta) for eta in (1.0, 10.0, math.inf)}
 THOMPSON = Policy(kind="thompson", eta=10.0)
 
 
-@pytest.fixture(scope="module")
-def results() -> dict[str, Result]:
-    policies = (*UCB.values(), THOMPSON)
-    return {name: run_laboratory(setting(name, *policies), SEEDS) for name in ("three", "six")}
+SIX = pytest.param("six", marks=pytest.mark.soak)
+
+
+@cache
+def play(name: str) -> Result:
+    """Return the result of a preset with all policies, which takes half a minute."""
+    return run_laboratory(setting(name, *UCB.values(), THOMPSON), SEEDS)
 
 
 def course(result: Result, eta: float, kind: str = "fair_ucb") -> Course:
@@ -67,35 +71,35 @@ def test_the_optimum_is_the_published_one(name: str, reward: float) -> None:
         ("three", "fair_ucb", 1.0, 0.0286),
         ("three", "fair_ucb", 10.0, 0.0029),
         ("three", "thompson", 10.0, 0.0027),
-        ("six", "fair_ucb", 1.0, 0.0687),
-        ("six", "fair_ucb", 10.0, 0.0089),
-        ("six", "thompson", 10.0, 0.0080),
+        pytest.param("six", "fair_ucb", 1.0, 0.0687, marks=pytest.mark.soak),
+        pytest.param("six", "fair_ucb", 10.0, 0.0089, marks=pytest.mark.soak),
+        pytest.param("six", "thompson", 10.0, 0.0080, marks=pytest.mark.soak),
     ],
 )
 def test_the_regret_is_the_published_one(
-    results: dict[str, Result], name: str, kind: str, eta: float, reference: float
+    name: str, kind: str, eta: float, reference: float
 ) -> None:
     """The reference is a mean of 48 seeds itself, so that both have an error."""
-    regret = course(results[name], eta, kind).regret[:, -1]
+    regret = course(play(name), eta, kind).regret[:, -1]
     error = regret.std(ddof=1) * math.sqrt(1 / SEEDS + 1 / REFERENCE_SEEDS)
     assert abs(regret.mean() - reference) < 3 * error
     assert error < 0.001, "the test must be able to fail"
 
 
-@pytest.mark.parametrize(("name", "missing"), [("three", 0.104), ("six", 0.212)])
+@pytest.mark.parametrize(
+    ("name", "missing"), [("three", 0.104), pytest.param("six", 0.212, marks=pytest.mark.soak)]
+)
 def test_promises_are_kept_for_a_finite_eta_and_not_for_an_infinite_one(
-    results: dict[str, Result], name: str, missing: float
+    name: str, missing: float
 ) -> None:
     for eta in (1.0, 10.0):
-        assert course(results[name], eta).shortfall.max() < 5e-4
-    assert course(results[name], math.inf).shortfall.mean() == pytest.approx(missing, abs=0.02)
+        assert course(play(name), eta).shortfall.max() < 5e-4
+    assert course(play(name), math.inf).shortfall.mean() == pytest.approx(missing, abs=0.02)
 
 
-@pytest.mark.parametrize("name", ["three", "six"])
-def test_the_regret_is_below_what_theory_allows_at_every_reported_round(
-    results: dict[str, Result], name: str
-) -> None:
-    result = results[name]
+@pytest.mark.parametrize("name", ["three", SIX])
+def test_the_regret_is_below_what_theory_allows_at_every_reported_round(name: str) -> None:
+    result = play(name)
     for eta in (1.0, 10.0):
         allowed = compute_bound(result.setting, eta, result.points.astype(np.float64))
         assert (course(result, eta).regret.mean(axis=0) <= allowed).all()
@@ -103,8 +107,8 @@ def test_the_regret_is_below_what_theory_allows_at_every_reported_round(
     assert course(result, math.inf).within(result.setting, result.points) is None
 
 
-def test_a_larger_eta_costs_less_and_learns_longer(results: dict[str, Result]) -> None:
-    regrets = {eta: course(results["three"], eta).regret[:, -1].mean() for eta in (1.0, 10.0)}
+def test_a_larger_eta_costs_less_and_learns_longer() -> None:
+    regrets = {eta: course(play("three"), eta).regret[:, -1].mean() for eta in (1.0, 10.0)}
     assert 6 < regrets[1.0] / regrets[10.0] < 14
 
 

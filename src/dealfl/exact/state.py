@@ -265,7 +265,7 @@ class State:
             self._hashes[name].mark(proposal.place)
 
     def restore(self, proposals: Mapping[str, Proposal]) -> None:
-        """Write what was there before proposed values, however many of them are written."""
+        """Write what was there before proposed values, also if only some of them are written."""
         for name, proposal in proposals.items():
             before = proposal.values - proposal.added
             self._cells[name].put(proposal.place, before)  # type: ignore[arg-type]

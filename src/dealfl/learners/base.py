@@ -52,12 +52,6 @@ class Learner(ABC):
     storage : callable or None
         Creates the cells of an array; by default in memory.
 
-    Notes
-    -----
-    Threads can share a learner: each call that changes it or reads its model waits for the call
-    before. Of two changes, `last_work` is that of the later one. A process can fork, also after
-    loops were compiled, while no other thread is inside a call.
-
     Attributes
     ----------
     name : str
@@ -74,6 +68,12 @@ class Learner(ABC):
         Whether all records of an owner are one example.
     dips_at_features : bool
         Whether its quality falls for a while near as many examples as features (double descent).
+
+    Notes
+    -----
+    Threads can share a learner: each call that changes it or reads its model waits for the call
+    before. Of two changes, `last_work` is that of the later one. A process can fork, also after
+    loops were compiled, while no other thread is inside a call.
     """
 
     name: ClassVar[str]

@@ -301,7 +301,7 @@ class RowLearner(Learner):
         return self._update(points, np.full(len(points), sign), [], undo)
 
     def _cost_of(self, rows: int, stored: int, delta: Statistics) -> Work | Callable[[], Work]:
-        """Return the cost of changing the statistics by rows with so many stored values."""
+        """Return the cost of changing the statistics by rows with a number of stored values."""
         del stored, delta
         return partial(self._cost, rows)
 

@@ -244,7 +244,7 @@ def _median_claim(
         "does not say what a device holds or which change counts as converged. The replica holds "
         "the whole model on the phone and changes only the pairs of ten new objects, modelled at "
         "the fastest clock of the Honor: the paper says this of its phone, not of these devices, "
-        "so it is shown and not judged.",
+        "and is shown here without a verdict.",
         f"{_banded(whole)}, ratio {show_number(whole[1] / whole[0])}" if whole else "–",
     )
 

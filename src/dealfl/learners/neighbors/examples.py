@@ -123,13 +123,13 @@ class HeldExamples:
         return self.ids[slots], self.vectors[slots], self.codes[slots]
 
     def take_back(self, ids: Int64s) -> None:
-        """Undo `add`, however much of it was done."""
+        """Undo `add`, also if only a part of it was done."""
         for number in ids.tolist():
             self._slot_of.pop(number, None)
         self._rebuild()
 
     def put_back(self, slots: Int64s, ids: Int64s, vectors: Int32s, codes: Int32s) -> None:
-        """Undo `remove`, however much of it was done."""
+        """Undo `remove`, also if only a part of it was done."""
         self.ids[slots], self.vectors[slots], self.codes[slots] = ids, vectors, codes
         self._slot_of.update(zip(ids.tolist(), slots.tolist(), strict=True))
         self._rebuild()

@@ -2,13 +2,14 @@
 
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import sparse
 
+from dealfl.errors import NotLearned
 from dealfl.exact import CHOICE
 from dealfl.learners import (
     Learner,
@@ -102,3 +103,34 @@ def test_a_fork_after_compiled_loops_learns_the_same(
     alone = make()
     change(alone, examples, range(40))
     assert alone.digest() == model.digest()
+
+
+@pytest.mark.parametrize(
+    "name", sorted(KINDS.keys() - {"neighbours"})
+)  # which refuse before any change
+def test_a_failing_call_takes_back_nothing_of_a_thread_that_waits(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, examples = KINDS[name]
+    model, alone = make(), make()
+    first, second, third = (tuple(each[i : i + 20] for each in examples) for i in (0, 20, 40))
+    for learner in (model, alone):
+        learner.learn(*first)
+    undo = model._undo
+    started: list[bool] = []
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def undo_late(given: Any) -> None:
+            """Let another thread learn first, if it can."""
+            if given:
+                started.append(True)
+                wait([pool.submit(model.learn, *second)], timeout=0.1)
+            undo(given)
+
+        monkeypatch.setattr(model, "_undo", undo_late)
+        with pytest.raises(NotLearned):
+            model.update(third, examples)  # of which 20 were never learned
+    assert started == [True]
+    alone.learn(*second)
+    assert model.digest() == model.statistics.digest() == alone.digest()

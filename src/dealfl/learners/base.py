@@ -441,16 +441,23 @@ class Learner(ABC):
         work = self._work
         try:
             with self._lock:
-                return change(*given, undo)
-        except BaseException:  # also an interrupt between the change and the end of `with`
-            self._undo(undo)
-            self._work = work
+                try:
+                    return change(*given, undo)
+                except BaseException:
+                    self._work = work
+                    self._undo(undo)  # before another thread changes the same cells
+                    raise
+        except BaseException:
+            if undo:  # an interrupt between the change and the end of `with`
+                self._work = work
+                self._undo(undo)
             raise
 
     def _undo(self, undo: Undo) -> None:
         with self._lock:
             for take_back, *given in reversed(undo):
                 take_back(*given)
+            undo.clear()
 
     def _apply(self, delta: Statistics, undo: Undo, *, forgetting: bool) -> Statistics:
         """Add `delta`, or raise `NotLearned` and change nothing."""

@@ -232,7 +232,7 @@ class RowLearner(Learner):
         Statistics
             The statistics that were added.
         """
-        return self._change_one_part(X, y, +1)
+        return self._atomically(self._change_rows, X, y, +1)
 
     def forget(self, X: object, y: object) -> Statistics:
         """Remove examples; the result is the same as if they had never been learned.
@@ -247,32 +247,24 @@ class RowLearner(Learner):
         Statistics
             The (negative) statistics that were added.
         """
-        return self._change_one_part(X, y, -1)
+        return self._atomically(self._change_rows, X, y, -1)
 
     def update(self, learn: tuple[Any, ...] = (), forget: tuple[Any, ...] = ()) -> Statistics:
         """Add and remove examples in one call; on any error nothing changes."""
         parts = [(*part, sign) for part, sign in ((learn, +1), (forget, -1)) if part]
         return self._atomically(self._change, parts)
 
-    def _change_one_part(self, X: object, y: object, sign: int) -> Statistics:
-        """Do what `_atomically(self._change, …)` does, in less time for a single row."""
-        undo: Undo = []
-        work = self._work
-        try:
-            with self._lock:
-                if type(X) is np.ndarray and X.dtype is _FLOATS and X.shape[1:] == self._row_shape:
-                    matrix: Matrix = X
-                else:
-                    matrix = self._as_rows(X)
-                delta = self._change_batch(matrix, y, sign, undo)
-                if matrix is not X:
-                    self._remember_names(X, undo)
-                self._work = self._cost_of(matrix.shape[0], matrix.size, delta)
-                return delta
-        except BaseException:  # also an interrupt between the change and the end of `with`
-            self._undo(undo)
-            self._work = work
-            raise
+    def _change_rows(self, X: object, y: object, sign: int, undo: Undo) -> Statistics:
+        """Learn or forget examples."""
+        if type(X) is np.ndarray and X.dtype is _FLOATS and X.shape[1:] == self._row_shape:
+            matrix: Matrix = X
+        else:
+            matrix = self._as_rows(X)
+        delta = self._change_batch(matrix, y, sign, undo)
+        if matrix is not X:
+            self._remember_names(X, undo)
+        self._work = self._cost_of(matrix.shape[0], matrix.size, delta)
+        return delta
 
     def _change(self, parts: Sequence[Part], undo: Undo) -> Statistics:
         """Learn and forget examples in turn."""

@@ -50,14 +50,14 @@ class _Entry(msgspec.Struct, frozen=True):
 
 def back_up(source: Path, to: Path) -> list[Copied]:
     """Copy databases with their checksums into a new folder; they can be in use."""
-    found = _find_databases(source)
+    databases = _find_databases(source)
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise BadInput(f"{to} already exists; give the name of a new folder")
     make_folder(to.parent)
     draft = Path(tempfile.mkdtemp(dir=to.parent, prefix=f".{to.name}."))
     try:
         root = source if source.is_dir() else source.parent
-        copies = [_copy(path, draft, str(path.relative_to(root))) for path in found]
+        copies = [_copy(path, draft, str(path.relative_to(root))) for path in databases]
         entries = {
             copy.file: _Entry(copy.kind, copy.version, _sha256(draft / copy.file))
             for copy in copies
@@ -75,10 +75,10 @@ def back_up(source: Path, to: Path) -> list[Copied]:
 def _find_databases(source: Path) -> list[Path]:
     if source.is_dir():
         files = [*sorted(source.glob("*.db")), *sorted((source / WORKERS).glob("*.db"))]
-        found = [path for path in files if _find_kind(path)]
-        if not found:
+        databases = [path for path in files if _find_kind(path)]
+        if not databases:
             raise BadInput(f"the folder {source} has no ledger and no journal")
-        return found
+        return databases
     if not source.is_file():
         raise BadInput(f"{source} does not exist; give a run folder, a ledger or a journal")
     if not _find_kind(source):
@@ -145,11 +145,13 @@ def _find_targets(backup: Path, to: Path) -> list[tuple[Path, Path]]:
         _require_kind(backup)
         return [(backup, to / backup.name if to.is_dir() else to)]
     _verify(backup)
-    found = _find_databases(backup)
+    databases = _find_databases(backup)
     is_file = to.is_file() or (to.suffix == ".db" and not to.is_dir())
-    if is_file and len(found) > 1:
-        raise BadInput(f"{to} is a file, but {backup} has {len(found)} databases; give a folder")
-    return [(path, to if is_file else to / path.relative_to(backup)) for path in found]
+    if is_file and len(databases) > 1:
+        raise BadInput(
+            f"{to} is a file, but {backup} has {len(databases)} databases; give a folder"
+        )
+    return [(path, to if is_file else to / path.relative_to(backup)) for path in databases]
 
 
 def _require_kind(path: Path) -> None:

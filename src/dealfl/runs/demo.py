@@ -74,8 +74,8 @@ class _Demo:
         targets = examples.targets
         assert targets is not None, "digits have labels"
         self._rows = [
-            [_PEOPLE[place % len(_PEOPLE)], int(target), *map(int, row)]
-            for place, (row, target) in enumerate(zip(examples.features, targets, strict=True))
+            [_PEOPLE[index % len(_PEOPLE)], int(target), *map(int, row)]
+            for index, (row, target) in enumerate(zip(examples.features, targets, strict=True))
         ]
         self._given = 0
         self._job = folder / "job.toml"
@@ -227,7 +227,7 @@ class _Demo:
 
 
 def _columns() -> list[str]:
-    return [f"pixel{place}" for place in range(_PIXELS)]
+    return [f"pixel{index}" for index in range(_PIXELS)]
 
 
 def _job_tables(file: str = "data.csv") -> dict[str, Any]:

@@ -70,13 +70,13 @@ def erase_owners(
 
     Copies in the folder are deleted: of data in memory, and exported models.
     """
-    ids = [_complete_id(run, one) for one in examples]
+    ids = [_complete_id(run, example) for example in examples]
     new = ErasureRequest.erasing(owners, ids, run.owners_key(), requested_by)
     open_signing_key(run.path / CERTIFICATES)  # nothing is erased that cannot be certified
-    known = _erased_before(run)
+    before = _erased_before(run)
     path = _apply(run, new, wait_s, progress) or certify(run, new.name, "", new.commitments)
     erasure, _ = verify_certificate(path, Evidence())
-    return ErasureResult(erasure, path, new.salts, len(known & set(new.entries)))
+    return ErasureResult(erasure, path, new.salts, len(before & set(new.entries)))
 
 
 def readmit_owners(
@@ -84,9 +84,9 @@ def readmit_owners(
 ) -> int:
     """Readmit persons who were erased and consent again; their old examples stay erased."""
     new = ErasureRequest.readmitting(owners, run.owners_key(), requested_by)
-    known = _erased_before(run)
+    before = _erased_before(run)
     _apply(run, new, wait_s, lambda _: None)
-    return sum(split_entry(one)[1] in known for one in new.entries)
+    return sum(split_entry(entry)[1] in before for entry in new.entries)
 
 
 def _apply(
@@ -119,21 +119,23 @@ def carry_out(
 ) -> dict[Path, Path | None]:
     """Carry out the requests in the queue of a finished run that is locked."""
     requests = {path: request for path, request in (own or {}).items() if path.exists()}
-    requests |= find_queued(run, known=requests)
+    requests |= find_queued(run, skipped=requests)
     made: dict[Path, Path | None] = {}
     if requests:
         with open_finished(run, run.owners_key()) as parts:
-            for one in requests.values():
-                parts.erase(one.name, one.entries, one.requested_by)
-        if not all(one.is_readmission for one in requests.values()):
+            for request in requests.values():
+                parts.erase(request.name, request.entries, request.requested_by)
+        if not all(request.is_readmission for request in requests.values()):
             _discard_copies(run, progress)
-    for file, one in requests.items():
-        log("readmitted" if one.is_readmission else "erased", persons=len(one.entries))
-        if one.is_readmission:
+    for file, request in requests.items():
+        log("readmitted" if request.is_readmission else "erased", persons=len(request.entries))
+        if request.is_readmission:
             made[file] = None
         else:  # an earlier process may have certified it, and was killed then
-            known = None if file in (own or {}) else _find_certificate(run, one.name, final=True)
-            made[file] = known or certify(run, one.name, "", one.commitments)
+            certificate = (
+                None if file in (own or {}) else _find_certificate(run, request.name, final=True)
+            )
+            made[file] = certificate or certify(run, request.name, "", request.commitments)
         file.unlink()
     with suppress(OSError):
         (run.path / REQUESTS).rmdir()  # if it is empty
@@ -162,8 +164,10 @@ def forget_person(run: RunFolder) -> Forgotten | None:
         new, never_saw = _read_note(note)
         person = read_names(run).get(new.entries[0], f"#{new.entries[0].hex()}")
     else:
-        names = [one.owner for one in sorted(list_owners(run), key=lambda one: -one.examples)]
-        learned = (one for one in names if any(at.learned for at in find_holdings(run, one)))
+        names = [
+            owner.owner for owner in sorted(list_owners(run), key=lambda owner: -owner.examples)
+        ]
+        learned = (name for name in names if any(at.learned for at in find_holdings(run, name)))
         if not (person := next(learned, "")):
             return None
         never_saw = retrain(run, without=person)
@@ -216,13 +220,13 @@ def _complete_id(run: RunFolder, beginning: str) -> str:
     """Return the id of the held example that has this beginning; a whole id need not be held."""
     if len(beginning) == 2 * len(example_hash(b"", b"", b"")[1:]):
         return beginning
-    found = {one for one in _ids(run) if one.startswith(beginning)}
-    if len(beginning) < _MIN_ID or len(found) != 1:
+    matches = {example for example in _ids(run) if example.startswith(beginning)}
+    if len(beginning) < _MIN_ID or len(matches) != 1:
         raise BadInput(
-            f"{len(found):,} examples have an id that begins with {beginning!r}; give at least "
+            f"{len(matches):,} examples have an id that begins with {beginning!r}; give at least "
             f"{_MIN_ID} digits of an id that `dealfl show OWNER --ids` lists"
         )
-    return found.pop()
+    return matches.pop()
 
 
 def _ids(run: RunFolder) -> Iterator[str]:
@@ -230,5 +234,5 @@ def _ids(run: RunFolder) -> Iterator[str]:
     for path in find_journals(run).values():
         with closing(Journal(path)) as journal:
             for state in State:
-                for one in journal.records(state):
-                    yield example_hash(key, one.owner, one.body).removeprefix(EXAMPLE).hex()
+                for record in journal.records(state):
+                    yield example_hash(key, record.owner, record.body).removeprefix(EXAMPLE).hex()

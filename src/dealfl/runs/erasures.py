@@ -39,16 +39,16 @@ def put_request(run: RunFolder, request: ErasureRequest) -> Path:
     return replace_file(run.path / REQUESTS / f"{name}.json", content)
 
 
-def find_queued(run: RunFolder, known: Collection[Path] = ()) -> dict[Path, ErasureRequest]:
+def find_queued(run: RunFolder, skipped: Collection[Path] = ()) -> dict[Path, ErasureRequest]:
     """Return the requests that are not carried out yet, by file, in their order."""
-    found = {}
-    for file in sorted(set((run.path / REQUESTS).glob("*.json")) - set(known)):
+    requests = {}
+    for file in sorted(set((run.path / REQUESTS).glob("*.json")) - set(skipped)):
         with suppress(FileNotFoundError):  # another process has carried it out
             try:
-                found[file] = msgspec.json.decode(file.read_bytes(), type=ErasureRequest)
+                requests[file] = msgspec.json.decode(file.read_bytes(), type=ErasureRequest)
             except msgspec.MsgspecError as error:
                 raise BadInput(f"{file} is damaged ({error}); delete it, and ask again") from error
-    return found
+    return requests
 
 
 CERTIFICATES = "certificates"  # folder of a run
@@ -77,32 +77,32 @@ class RequestStatus:
 def list_erasures(run: RunFolder, request: str = "") -> list[RequestStatus]:
     """Return the requests of erasure of a run, in their order; those in the queue are last."""
     with LedgerReader.open(run.ledger) as reader:
-        heard_s = {one.row.name: one.row.heard_s for one in reader.workers()}
-        found = []
-        for one in reader.erasures(request):
-            answers = reader.answers(one.name)
-            missing = sorted(heard_s.keys() - answers.keys()) if not one.published else []
-            persons = len(one.owners) if one.is_readmission else count_persons(one.owners)
-            found.append(
+        heard_s = {figures.row.name: figures.row.heard_s for figures in reader.workers()}
+        statuses = []
+        for erasure in reader.erasures(request):
+            answers = reader.answers(erasure.name)
+            missing = sorted(heard_s.keys() - answers.keys()) if not erasure.published else []
+            count = len if erasure.is_readmission else count_persons
+            statuses.append(
                 RequestStatus(
-                    one.name,
-                    persons,
-                    reader.count_removed(one.name),
+                    erasure.name,
+                    count(erasure.owners),
+                    reader.count_removed(erasure.name),
                     sum(answers.values()),
                     len(answers),
                     missing,
-                    one.published,
-                    one.requested_s,
-                    one.requested_by,
-                    "readmit" if one.is_readmission else "erase",
+                    erasure.published,
+                    erasure.requested_s,
+                    erasure.requested_by,
+                    "readmit" if erasure.is_readmission else "erase",
                     {worker: heard_s[worker] for worker in missing},
                 )
             )
-    known = {one.name for one in found}
+    names = {status.name for status in statuses}
     for queued in find_queued(run).values():
-        if queued.name not in known and request in ("", queued.name):
+        if queued.name not in names and request in ("", queued.name):
             missing = sorted(heard_s)
-            found.append(
+            statuses.append(
                 RequestStatus(
                     queued.name,
                     len(queued.entries),
@@ -117,20 +117,20 @@ def list_erasures(run: RunFolder, request: str = "") -> list[RequestStatus]:
                     dict(heard_s),
                 )
             )
-    return found
+    return statuses
 
 
 def certify(
     run: RunFolder, request: str, requested_by: str = "", commitments: Sequence[str] = ()
 ) -> Path:
     """Write a certificate of the present state of a request."""
-    found = list_erasures(run, request) if request else []
-    if not found or found[0].kind == "readmit":
-        problem = "readmits persons" if found else "does not exist"
+    statuses = list_erasures(run, request) if request else []
+    if not statuses or statuses[0].kind == "readmit":
+        problem = "readmits persons" if statuses else "does not exist"
         raise BadInput(
             f"no erasure is called {request!r}: it {problem}; `dealfl erasures list` shows all"
         )
-    (status,) = found
+    (status,) = statuses
     with LedgerReader.open(run.ledger) as reader:
         before, after = reader.versions_around(request)
         workers, has_base = len(reader.workers()), reader.has_base

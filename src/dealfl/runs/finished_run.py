@@ -41,8 +41,8 @@ def find_journals(run: RunFolder) -> dict[str, Path]:
 
 def require_journals(run: RunFolder) -> dict[str, Path]:
     """Return the journals of a finished run, by worker; refuse a run that has none."""
-    if found := find_journals(run):
-        return found
+    if journals := find_journals(run):
+        return journals
     raise BadInput(f"{run.path} has no journals of workers, so that nobody can be erased from it")
 
 
@@ -80,7 +80,7 @@ class FinishedRun:
         for _ in range(_MAX_STEPS):
             clock.run_next()
             clock.deliver_model()
-            if self.is_shown and not any(one.outgoing for one in self.journals.values()):
+            if self.is_shown and not any(journal.outgoing for journal in self.journals.values()):
                 break
 
     @property
@@ -131,21 +131,21 @@ class Holding:
 
 def find_holdings(run: RunFolder, owner: str) -> list[Holding]:
     """Return what each worker of a finished run holds of a person."""
-    key, found = run.owners_key(), []
+    key, holdings = run.owners_key(), []
     hashes = resolve_owner(key, owner)
     for name, path in find_journals(run).items():
         with closing(Journal(path)) as journal:
-            held = journal.records_of(hashes)
+            by_state = journal.records_of(hashes)
             ids = [
-                example_hash(key, one.owner, one.body).removeprefix(EXAMPLE).hex()
-                for records in held.values()
-                for one in records
+                example_hash(key, record.owner, record.body).removeprefix(EXAMPLE).hex()
+                for records in by_state.values()
+                for record in records
             ]
             learned, waiting, grace = (
-                len(held[one]) for one in (State.LEARNED, State.WAITING, State.GRACE)
+                len(by_state[state]) for state in (State.LEARNED, State.WAITING, State.GRACE)
             )
-            found += [Holding(name, learned, waiting, grace, ids)] if ids else []
-    return found
+            holdings += [Holding(name, learned, waiting, grace, ids)] if ids else []
+    return holdings
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,17 +159,17 @@ class HeldOwner:
 
 def list_owners(run: RunFolder) -> list[HeldOwner]:
     """Return all persons of whom a finished run holds examples."""
-    held: dict[bytes, dict[str, int]] = {}
+    counts: dict[bytes, dict[str, int]] = {}
     for name, path in find_journals(run).items():
         with closing(Journal(path)) as journal:
             for owner, count in journal.owners().items():
-                held.setdefault(owner, {})[name] = count
+                counts.setdefault(owner, {})[name] = count
     names = read_names(run)
-    found = [
+    owners = [
         HeldOwner(names.get(owner, f"#{owner.hex()}"), sum(by.values()), sorted(by))
-        for owner, by in held.items()
+        for owner, by in counts.items()
     ]
-    return sorted(found, key=lambda one: one.owner)
+    return sorted(owners, key=lambda person: person.owner)
 
 
 def read_names(run: RunFolder) -> dict[bytes, str]:
@@ -182,8 +182,8 @@ def read_names(run: RunFolder) -> dict[bytes, str]:
             break
     else:
         return {}
-    places = range(len(reading.examples))
-    names = {reading.owner(place) for place in places} | {f"{place}" for place in places}
+    indices = range(len(reading.examples))
+    names = {reading.owner(index) for index in indices} | {f"{index}" for index in indices}
     return {owner_hash(key, name): plain_name(name) for name in names}
 
 

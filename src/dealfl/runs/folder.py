@@ -36,14 +36,14 @@ class RunFolder:
     @classmethod
     def at(cls, path: str | Path = "", *, starting: bool = False) -> RunFolder:
         """Find an existing run, or raise BadInput."""
-        place = Path(path) if path else _find_latest(Path(RUNS), starting)
-        run = cls(place) if place.is_dir() else cls(place.parent, place.name)
-        if run.ledger.is_file() or (starting and place.is_dir() and run.job is not None):
+        path = Path(path) if path else _find_latest(Path(RUNS), starting)
+        run = cls(path) if path.is_dir() else cls(path.parent, path.name)
+        if run.ledger.is_file() or (starting and path.is_dir() and run.job is not None):
             return run
-        if place.is_dir() and run.job is not None:
-            raise BadInput(f"{place} has no {LEDGER} yet: its run is starting; try again soon")
-        what = f"has no {LEDGER}" if place.is_dir() else "does not exist"
-        raise BadInput(f"{place} {what}; give a run folder or a ledger file")
+        if path.is_dir() and run.job is not None:
+            raise BadInput(f"{path} has no {LEDGER} yet: its run is starting; try again soon")
+        what = f"has no {LEDGER}" if path.is_dir() else "does not exist"
+        raise BadInput(f"{path} {what}; give a run folder or a ledger file")
 
     @classmethod
     def for_job(cls, name: str, *, latest: bool = False) -> RunFolder:
@@ -81,7 +81,7 @@ class RunFolder:
     @property
     def finished(self) -> bool:
         """Whether the folder has a result, or a ledger of another program, and no stopped run."""
-        return not self.resumable and any((self.path / one).exists() for one in (RESULT, LEDGER))
+        return not self.resumable and any((self.path / name).exists() for name in (RESULT, LEDGER))
 
     def prepare(self, job_text: str, data: Mapping[str, str] | None = None) -> None:
         """Create the folder, delete the files of an earlier run, and write the job."""
@@ -147,9 +147,9 @@ class RunFolder:
 
     def open_server(self, document: Document) -> None:
         """Create the folder of a server, or refuse one that belongs to another job."""
-        if (known := self.document()) is None:
+        if (own := self.document()) is None:
             self.prepare(toml_document(document.tables))
-        elif known.tables != document.tables:
+        elif own.tables != document.tables:
             raise BadInput(f"{self.path} belongs to another job; use another folder with --out")
 
     def discard_state(self) -> None:
@@ -207,7 +207,7 @@ class RunFolder:
 
 def _find_latest(runs: Path, starting: bool) -> Path:
     names = (LEDGER, JOB) if starting else (LEDGER,)
-    found = [file for name in names for file in runs.glob(f"*/{name}") if file.is_file()]
-    if not found:
+    files = [file for name in names for file in runs.glob(f"*/{name}") if file.is_file()]
+    if not files:
         raise BadInput(f"{runs}/ has no run; give a run folder or a ledger file")
-    return max(found, key=lambda file: (file.stat().st_mtime, str(file))).parent
+    return max(files, key=lambda file: (file.stat().st_mtime, str(file))).parent

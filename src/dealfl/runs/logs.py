@@ -68,7 +68,7 @@ class JsonLines(logging.Formatter):
 def _numbers(args: object) -> dict[str, object]:
     """Return the numbers among the arguments of a message; texts can be personal data."""
     given = args if isinstance(args, tuple) else ()
-    return {f"value{place}": one for place, one in enumerate(given, 1) if _is_number(one)}
+    return {f"value{index}": value for index, value in enumerate(given, 1) if _is_number(value)}
 
 
 def _is_number(value: object) -> bool:
@@ -86,11 +86,11 @@ def _kind(error: Any) -> dict[str, object]:  # noqa: ANN401 - what logging calls
     kind, _, trace = error
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    found: dict[str, object] = {"kind": kind.__name__}
+    fields: dict[str, object] = {"kind": kind.__name__}
     if trace is not None:
-        found["file"] = Path(trace.tb_frame.f_code.co_filename).name
-        found["line"] = trace.tb_lineno
-    return found
+        fields["file"] = Path(trace.tb_frame.f_code.co_filename).name
+        fields["line"] = trace.tb_lineno
+    return fields
 
 
 def log(
@@ -125,9 +125,10 @@ def configure_logs(
         raise BadInput(f"log level is {level!r}; known: {', '.join(LEVELS)}")
     handler = _handler(path, largest_bytes, kept)
     handler.setFormatter(JsonLines())
-    for old in [one for one in LOG.handlers if isinstance(one.formatter, JsonLines)]:
-        LOG.removeHandler(old)
-        old.close()
+    for old in list(LOG.handlers):
+        if isinstance(old.formatter, JsonLines):
+            LOG.removeHandler(old)
+            old.close()
     LOG.addHandler(handler)
     LOG.setLevel(level.upper())
     LOG.propagate = False  # otherwise each record would be written twice
@@ -177,17 +178,17 @@ class _LogFile(RotatingFileHandler):
 
 def log_rounds(job: str, scheme: str, rounds: Iterable[Round]) -> None:
     """Log closed rounds of a job under a scheme."""
-    for one in rounds:
+    for row in rounds:
         log(
             "round closed",
             job=job,
             scheme=scheme,
-            round=one.number,
-            reason=one.reason,
-            selected=one.selected,
-            replied=one.replied,
-            learned=one.learned,
-            evicted=one.evicted,
-            compute_j=one.compute_j,
-            radio_j=one.radio_j,
+            round=row.number,
+            reason=row.reason,
+            selected=row.selected,
+            replied=row.replied,
+            learned=row.learned,
+            evicted=row.evicted,
+            compute_j=row.compute_j,
+            radio_j=row.radio_j,
         )

@@ -61,36 +61,36 @@ class Model:
 
 def open_model(path: str | Path, job: str | Path | None = None) -> Model:
     """Open the model of a saved learner, a run folder or a ledger."""
-    place = Path(path)
+    path = Path(path)
     given = None if job is None else Document.read(job)
     text = "" if job is None else Path(job).read_text(encoding="utf-8")
-    if _is_run(place):
-        return _open_run(RunFolder.at(place), given, text)
-    return _open_file(place, given, text)
+    if _is_run(path):
+        return _open_run(RunFolder.at(path), given, text)
+    return _open_file(path, given, text)
 
 
-def _is_run(place: Path) -> bool:
-    if place.is_dir():
+def _is_run(path: Path) -> bool:
+    if path.is_dir():
         return True
     try:
-        with place.open("rb") as file:
+        with path.open("rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
     except OSError as error:
         raise BadInput(
-            f"{place} cannot be read: {error.strerror}; give a saved model or a run folder"
+            f"{path} cannot be read: {error.strerror}; give a saved model or a run folder"
         ) from None
 
 
-def _open_file(place: Path, given: Document | None, text: str) -> Model:
-    saved = SavedLearner.read(place)
+def _open_file(path: Path, given: Document | None, text: str) -> Model:
+    saved = SavedLearner.read(path)
     if given is None and _JOB in saved.sections:
         text = saved.sections[_JOB].decode("utf-8", "replace")
-        given = Document.parse(text, f"the job in {place}", place.parent)
+        given = Document.parse(text, f"the job in {path}", path.parent)
     try:
         about = msgspec.json.decode(saved.sections.get(_ABOUT, b"{}"), type=About)
     except msgspec.MsgspecError as error:
-        raise BadBytes(f"{place}: section {_ABOUT!r} cannot be read: {error}") from None
-    return Model(load(place), str(place), about, given, text)
+        raise BadBytes(f"{path}: section {_ABOUT!r} cannot be read: {error}") from None
+    return Model(load(path), str(path), about, given, text)
 
 
 def _open_run(run: RunFolder, given: Document | None, text: str) -> Model:
@@ -117,15 +117,15 @@ def _read_total(run: RunFolder) -> tuple[Statistics, About]:
 
 def read_statistics(path: str | Path, learner: Learner) -> Statistics:
     """Return the statistics of a saved model or a run, to start a learner that they must fit."""
-    place = Path(path)
-    if _is_run(place):
-        statistics = _read_total(RunFolder.at(place))[0]
+    path = Path(path)
+    if _is_run(path):
+        statistics = _read_total(RunFolder.at(path))[0]
     else:
-        statistics = SavedLearner.read(place).statistics
+        statistics = SavedLearner.read(path).statistics
     try:
         learner.schema.require_same(statistics.schema)
     except Incompatible as error:
-        raise Incompatible(f"the run cannot start from {place}: {error}") from None
+        raise Incompatible(f"the run cannot start from {path}: {error}") from None
     return statistics
 
 
@@ -147,19 +147,19 @@ def make_learner(schema: Schema, document: Document | None) -> Learner:
 def model_arrays(model: Model) -> Arrays:
     """Return model and published statistics as arrays; a wide one is high · 2³² + value."""
     learner, statistics = model.learner, model.learner.publish()
-    found: Arrays = {"learner": np.array(learner.name), "digest": np.array(statistics.digest())}
+    arrays: Arrays = {"learner": np.array(learner.name), "digest": np.array(statistics.digest())}
     for name in statistics:
         entries = statistics[name]
-        found[f"statistics_{name}_index"] = entries.indices
-        found[f"statistics_{name}_value"] = entries.values.low
+        arrays[f"statistics_{name}_index"] = entries.indices
+        arrays[f"statistics_{name}_value"] = entries.values.low
         if entries.values.high is not None:
-            found[f"statistics_{name}_high"] = entries.values.high
+            arrays[f"statistics_{name}_high"] = entries.values.high
     tables = {} if model.document is None else model.document.tables
     if model.document is not None and "source" in tables and "features" not in tables:
         names = read_source(model.document).feature_names
         if isinstance(learner, RowLearner) and names and len(names) == learner.n_features:
-            found["feature_names"] = np.array(names)
-    return {**found, **learner.derived_arrays()}
+            arrays["feature_names"] = np.array(names)
+    return {**arrays, **learner.derived_arrays()}
 
 
 def save_arrays(model: Model, out: Path, *, force: bool = False) -> list[str]:

@@ -87,13 +87,13 @@ def recommend(
         raise BadInput(f"{model.learner.name} does not recommend items; --top is for histories")
     source = _find_ratings(model, model.learner.n_items)
     histories, bad, rows = source.read_histories(path)
-    found = []
+    recommended = []
     for owner, history in histories.items():
         items, scores = model.learner.recommend(sorted(history), top)
         pairs = zip(items.tolist(), scores.tolist(), strict=True)
         for rank, (item, score) in enumerate(pairs, 1):
-            found.append(Recommended(owner, rank, source.label(item), score))
-    return found, bad, rows
+            recommended.append(Recommended(owner, rank, source.label(item), score))
+    return recommended, bad, rows
 
 
 def _find_ratings(model: Model, n_items: int) -> RatingsSource:

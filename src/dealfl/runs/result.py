@@ -31,7 +31,7 @@ class RunProgress:
 class Watcher(Protocol):
     """Receives the progress of a run, for display."""
 
-    def start_scheme(self, scheme: str, place: int, of: int) -> None:
+    def start_scheme(self, scheme: str, number: int, of: int) -> None:
         """Start a scheme."""
 
     def show_progress(self, progress: Progress) -> None:
@@ -57,10 +57,10 @@ class NotedProgress(Watcher):
         self._last = replace(progress, updated_s=self._clock())
         self._save(self._last)
 
-    def start_scheme(self, scheme: str, place: int, of: int) -> None:
+    def start_scheme(self, scheme: str, number: int, of: int) -> None:
         """Save which scheme starts."""
-        self._note(RunProgress(scheme, place, of, 0, 0, 0.0))
-        self._watcher.start_scheme(scheme, place, of)
+        self._note(RunProgress(scheme, number, of, 0, 0, 0.0))
+        self._watcher.start_scheme(scheme, number, of)
 
     def show_progress(self, progress: Progress) -> None:
         """Save the number of closed rounds, if the last save is old."""
@@ -107,7 +107,7 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the values by name, without the scheme, for JSON."""
-        return {name: one for name, one in dataclasses.asdict(self).items() if name != "scheme"}
+        return {name: value for name, value in dataclasses.asdict(self).items() if name != "scheme"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class RunRecord:
 
     def against(self, scheme: str) -> Comparison | None:
         """Return the comparison with another scheme."""
-        return next((one for one in self.comparisons() if one.scheme == scheme), None)
+        return next((other for other in self.comparisons() if other.scheme == scheme), None)
 
     def comparisons(self) -> list[Comparison]:
         """Return the comparisons with all other schemes, in order."""
@@ -162,8 +162,8 @@ class RunRecord:
             "job": self.job,
             "exact": self.exact,
             "central_quality": self.central,
-            "outcomes": {one.scheme: one.as_dict() for one in self.outcomes},
-            "comparisons": {one.scheme: one.as_dict() for one in self.comparisons()},
+            "outcomes": {outcome.scheme: outcome.as_dict() for outcome in self.outcomes},
+            "comparisons": {other.scheme: other.as_dict() for other in self.comparisons()},
             "forgotten": self.forgotten and dataclasses.asdict(replace(self.forgotten, person="")),
         }
 
@@ -173,7 +173,7 @@ def _compare(main: Outcome, other: Outcome) -> Comparison:
     if main.quality is not None and other.quality is not None:
         better = 100.0 * (main.quality - other.quality)
     by_chance = main.selector == other.selector
-    ours, theirs = (one.learned or 1 if by_chance else 1 for one in (main, other))
+    ours, theirs = (outcome.learned or 1 if by_chance else 1 for outcome in (main, other))
 
     def saved(energy: str) -> float | None:
         return _saved(getattr(main.energy, energy) / ours, getattr(other.energy, energy) / theirs)

@@ -135,16 +135,16 @@ class Run:
     def _run_schemes(self, watcher: Watcher) -> RunRecord:
         done = self._folder.outcomes()
 
-        def keep(found: dict[str, Outcome]) -> None:
-            done.update(found)
+        def keep(outcomes: dict[str, Outcome]) -> None:
+            done.update(outcomes)
             self._folder.save_outcomes(done)
 
         split = split_fleet(self._fleet)  # all schemes and processes share the examples
         left = [scheme for scheme in self.schemes if scheme not in done][1:]
         others = {scheme: partial(self._run_scheme, scheme, split) for scheme in left}
         with Processes(others, self._processes, keep) as processes:
-            for place, scheme in enumerate(self.schemes, 1):
-                watcher.start_scheme(scheme, place, len(self.schemes))
+            for number, scheme in enumerate(self.schemes, 1):
+                watcher.start_scheme(scheme, number, len(self.schemes))
                 if scheme in processes:
                     processes.finish(scheme, watcher.show_progress, lambda: self._stopped)
                     self._raise_if_stopped()
@@ -221,8 +221,8 @@ class Run:
         """Erase the persons of new requests; at the end they are carried out on the files, too."""
         if isinstance(self._folder, NoFolder):
             return
-        for file, one in find_queued(self._folder, known=applied).items():
-            run.erase(one.name, one.entries, one.requested_by)
+        for file, request in find_queued(self._folder, skipped=applied).items():
+            run.erase(request.name, request.entries, request.requested_by)
             applied.add(file)
 
     def _start(self, scheme: str, split: Split, show: Callable[[Progress], None]) -> FleetRun:

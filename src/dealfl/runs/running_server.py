@@ -37,11 +37,11 @@ def answers_about(run: RunFolder) -> dict[str, Callable[..., object]]:
     complete_certificates(run.path / CERTIFICATES)
     return {
         "status": lambda: read_status(run).as_dict(),
-        "workers": lambda: [dataclasses.asdict(one) for one in read_workers(run)],
+        "workers": lambda: [dataclasses.asdict(status) for status in read_workers(run)],
         "rounds": lambda worker: read_worker_rounds(run, str(worker)),
         "model": lambda: _saved_model(run),
         "erasures": lambda request="": [
-            dataclasses.asdict(one) for one in list_erasures(run, str(request))
+            dataclasses.asdict(status) for status in list_erasures(run, str(request))
         ],
         "certify": partial(_certify, run),
     }
@@ -101,8 +101,8 @@ class RunningServer:
 
     def erasures(self, request: str = "") -> list[RequestStatus]:
         """Return requests of erasure."""
-        found: list[RequestStatus] = self._ask("erasures", list[RequestStatus], request=request)
-        return found
+        statuses: list[RequestStatus] = self._ask("erasures", list[RequestStatus], request=request)
+        return statuses
 
     def erase(
         self,
@@ -136,7 +136,7 @@ class RunningServer:
         self._request(ErasureRequest.readmitting(owners, key, requested_by))
 
     def _request(self, new: ErasureRequest) -> None:
-        entries = [one.hex() for one in new.entries]
+        entries = [entry.hex() for entry in new.entries]
         self._ask(
             "erase",
             dict[str, Any],

@@ -114,13 +114,13 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
     closed, replies = ledger.closed_rounds(), ledger.replies()
     erasures, shown = ledger.count_erasures()
     past = tuple(ledger.past_rounds())
-    reasons = Counter(one.reason for one in closed)
+    reasons = Counter(row.reason for row in closed)
     for old in past:
         reasons[old.reason] += old.rounds
-    durations_s = tuple(one.duration_s for one in closed)
+    durations_s = tuple(row.duration_s for row in closed)
     spent_s = sum(old.duration_s for old in past) + sum(durations_s)
     version = ledger.last_version() or Version(0, 0, "", 0.0)
-    counted = sum(one.updates_counted for one in workers)
+    counted = sum(worker.updates_counted for worker in workers)
     kept = ledger.state()
     state = "finished" if (run.path / RESULT).is_file() else ""
     if progress is not None:
@@ -140,13 +140,13 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         last_round_s=durations_s[-1] if closed else None,
         open_round=ledger.open_round(),
         converged=kept.converged,
-        workers={name: sum(one.state == name for one in workers) for name in _STATES},
-        flagged=sum(bool(one.flag) for one in workers),
+        workers={name: sum(worker.state == name for worker in workers) for name in _STATES},
+        flagged=sum(bool(worker.flag) for worker in workers),
         problem="" if state == "finished" else _find_problem(run),
-        catching_up=sum(one.row.behind > 0 for one in ledger.workers()),
+        catching_up=sum(worker.row.behind > 0 for worker in ledger.workers()),
         updates_counted=counted,
-        next_call_s=min((one.call_by_s for one in workers if one.call_by_s), default=None),
-        updates_waiting=sum(one.updates_waiting for one in workers),
+        next_call_s=min((worker.call_by_s for worker in workers if worker.call_by_s), default=None),
+        updates_waiting=sum(worker.updates_waiting for worker in workers),
         examples_learned=replies.learned,
         examples_evicted=replies.evicted,
         version=version.number,
@@ -178,8 +178,8 @@ def _find_problem(run: RunFolder) -> str:
 
 def _read_ending(run: RunFolder) -> _Ending | None:
     with suppress(OSError, msgspec.MsgspecError):  # it may be damaged, or of an older version
-        found = msgspec.json.decode((run.path / RESULT).read_bytes(), type=_Endings)
-        return next(iter(found.outcomes.values()), None)
+        record = msgspec.json.decode((run.path / RESULT).read_bytes(), type=_Endings)
+        return next(iter(record.outcomes.values()), None)
     return None
 
 

@@ -65,7 +65,7 @@ def read_worker_rounds(run: RunFolder, worker: str) -> list[dict[str, Any]]:
     """Read the rounds for which a worker was selected."""
     with LedgerReader.open(run.ledger) as ledger:
         rounds = [dataclasses.asdict(selection) for selection in ledger.selections(worker)]
-    return [{key: value for key, value in one.items() if key != "worker"} for one in rounds]
+    return [{key: value for key, value in row.items() if key != "worker"} for row in rounds]
 
 
 def find_now_s(ledger: LedgerReader) -> float:
@@ -154,9 +154,9 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
         open_round, now_s, version = reader.open_round(), find_now_s(reader), reader.last_version()
     require_unused(run.ledger)  # a running server would write its model back
     with closing(Ledger(run.ledger)) as ledger:
-        known = ledger.workers()
-        if worker not in known:
-            raise unknown_name("worker", worker, known)
+        rows = ledger.workers()
+        if worker not in rows:
+            raise unknown_name("worker", worker, rows)
         total = ledger.reader.total()
         if total is None:
             raise BadInput(f"{run.ledger} has no model yet, so {worker!r} has no part in it")
@@ -168,7 +168,7 @@ def remove_worker(run: RunFolder, worker: str) -> Removal:
         server.remove(worker, now_s if open_round is None else open_round.opened_s)  # stays open
         return Removal(
             worker,
-            known[worker].counted,
+            rows[worker].counted,
             before,
             server.model.digest(),
             server.workers[worker].incarnation,

@@ -12,7 +12,7 @@ from hypothesis import settings
 # Compiling all loops takes longer than running the tests without; those of loops compile theirs.
 os.environ.setdefault("DEALFL_NUMBA", "never")
 
-from dealfl.data import CATALOG, Examples, Places, find_dataset, load
+from dealfl.data import CATALOG, Directories, Examples, find_dataset, load
 
 settings.register_profile("untimed", deadline=None)  # the first call may compile loops
 settings.load_profile("untimed")
@@ -47,15 +47,15 @@ def hidden_data(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture(scope="session")
-def real() -> Places:
+def real() -> Directories:
     """The place of the real data; without a cache, DEALFL_DATA is sure to be what is read."""
     if not DATA:
         pytest.skip("DEALFL_DATA is not set: it names the directory with the real data files")
-    return Places(cache=None, data=Path(DATA))
+    return Directories(cache=None, data=Path(DATA))
 
 
 @pytest.fixture(scope="session")
-def load_real(real: Places) -> Callable[[str], Examples]:
+def load_real(real: Directories) -> Callable[[str], Examples]:
     """Loads a real dataset, each once a session."""
 
     @cache
@@ -65,7 +65,7 @@ def load_real(real: Places) -> Callable[[str], Examples]:
             if os.environ.get("CI") == "true" and name not in NOT_TO_BE_HAD:
                 pytest.fail(reason)
             pytest.skip(reason)
-        return load(name, places=real, download=False)
+        return load(name, directories=real, download=False)
 
     return loaded
 
@@ -77,7 +77,7 @@ def require_data(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         monkeypatch.setenv("DEALFL_DATA", DATA)
 
     def require(name: str) -> None:
-        if Places.from_environment().missing(find_dataset(name)):
+        if Directories.from_environment().missing(find_dataset(name)):
             pytest.skip(f"NO DATA: {name} is not here; name its folder by DEALFL_DATA")
 
     return require

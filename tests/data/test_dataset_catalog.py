@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dealfl.data
-from dealfl.data import CATALOG, Dataset, Domain, Places, Task, find_dataset, load
+from dealfl.data import CATALOG, Dataset, Directories, Domain, Task, find_dataset, load
 from dealfl.errors import BadInput, UnknownName
 from dealfl.features import feature_map
 from dealfl.learners import learners_for, settings_for
@@ -26,7 +26,7 @@ LEARNERS = (*CLASSIFIERS, "tikhonov", "personalized_pagerank")
 def test_the_public_names_are_these() -> None:
     assert sorted(dealfl.data.__all__) == dealfl.data.__all__
     assert set(dealfl.data.__all__) == {
-        "CATALOG", "Content", "DataFile", "Dataset", "Domain", "Examples", "Finding", "Places",
+        "CATALOG", "Content", "DataFile", "Dataset", "Directories", "Domain", "Examples", "Finding",
         "State", "Table", "Task", "check", "fetch", "find_dataset", "load", "split_by_owner",
         "split_by_label", "split_uniformly", "yearpredictionmsd_like",
     }  # fmt: skip
@@ -67,7 +67,7 @@ def test_importing_the_catalog_is_cheap() -> None:
     assert heavy.isdisjoint(run.stdout.split())
 
 
-def manifest(real: Places) -> list[dict[str, Any]]:
+def manifest(real: Directories) -> list[dict[str, Any]]:
     assert real.data is not None
     path = real.data / "MANIFEST.json"
     if not path.is_file():
@@ -76,7 +76,7 @@ def manifest(real: Places) -> list[dict[str, Any]]:
     return entries
 
 
-def test_the_catalog_agrees_with_the_manifest(real: Places) -> None:
+def test_the_catalog_agrees_with_the_manifest(real: Directories) -> None:
     files = {file.path: (dataset, file) for dataset in CATALOG.values() for file in dataset.files}
     for entry in manifest(real):
         dataset, file = files[entry["file"]]
@@ -87,7 +87,7 @@ def test_the_catalog_agrees_with_the_manifest(real: Places) -> None:
         assert dataset.columns == entry["columns"]
 
 
-def test_what_is_incomplete_in_the_manifest_is_a_subset_in_the_catalog(real: Places) -> None:
+def test_what_is_incomplete_in_the_manifest_is_a_subset_in_the_catalog(real: Directories) -> None:
     subsets = {entry["name"] for entry in manifest(real) if not entry["complete"]}
     assert {d.name for d in CATALOG.values() if not d.complete} == subsets
     for name in subsets:

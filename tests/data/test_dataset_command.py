@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dealfl.cli import parser
-from dealfl.data import CATALOG, Places
+from dealfl.data import CATALOG, Directories
 from dealfl.errors import UnknownName
 
 
@@ -108,7 +108,7 @@ def test_what_is_damaged_always_fails_a_check(
 
 
 def test_what_is_sound_passes_a_check(
-    real: Places, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    real: Directories, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DEALFL_DATA", str(real.data))
     assert run("check", "--json", "housing", "movielens", "digits") == 0

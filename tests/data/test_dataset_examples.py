@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dealfl.data import CATALOG, Dataset, Examples, Places, load, yearpredictionmsd_like
+from dealfl.data import CATALOG, Dataset, Directories, Examples, load, yearpredictionmsd_like
 from dealfl.errors import BadInput
 from dealfl.features import feature_map
 from dealfl.learners import learners_for, settings_for
@@ -145,15 +145,15 @@ def test_a_history_is_a_set_of_items_of_one_owner(name: str, load_real: LoadReal
     assert examples.times is None or len(examples.times) == histories.nnz
 
 
-def test_rows_keeps_the_first_examples_and_the_whole_test_part(real: Places) -> None:
-    whole = load("movielens", places=real)
-    few = load("movielens", places=real, rows=7)
+def test_rows_keeps_the_first_examples_and_the_whole_test_part(real: Directories) -> None:
+    whole = load("movielens", directories=real)
+    few = load("movielens", directories=real, rows=7)
     assert (few.histories.toarray() == whole.histories[:7].toarray()).all()
     assert few.owners is not None
     assert few.times is not None
     assert len(few.owners) == 7
     assert len(few.times) == few.histories.nnz
-    assert len(load("housing", places=real, rows=3)) == 3
+    assert len(load("housing", directories=real, rows=3)) == 3
 
 
 @pytest.mark.parametrize("rows", [0, -1])

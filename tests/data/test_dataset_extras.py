@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from dealfl.data import CATALOG, Places, fetch, load
+from dealfl.data import CATALOG, Directories, fetch, load
 from dealfl.errors import DatasetMissing
 
 HOUSING = CATALOG["housing"]
@@ -38,28 +38,28 @@ def test_a_download_without_the_extra_names_it(
 ) -> None:
     hide(monkeypatch, absent)
     with pytest.raises(DatasetMissing, match=rf'needs {absent}; run `pip install "dealfl\[data'):
-        fetch(HOUSING, Places(cache=tmp_path))
+        fetch(HOUSING, Directories(cache=tmp_path))
 
 
 def test_without_pooch_there_is_no_cache_and_the_error_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hide(monkeypatch, "pooch")
-    places = Places.from_environment({"DEALFL_DATA": str(tmp_path)})
-    assert places == Places(cache=None, data=tmp_path)
+    directories = Directories.from_environment({"DEALFL_DATA": str(tmp_path)})
+    assert directories == Directories(cache=None, data=tmp_path)
     with pytest.raises(DatasetMissing, match=r'downloads need `pip install "dealfl\[datasets\]"`'):
-        fetch(HOUSING, places)
+        fetch(HOUSING, directories)
 
 
 def test_without_pooch_the_data_directory_still_serves(
-    real: Places, monkeypatch: pytest.MonkeyPatch
+    real: Directories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hide(monkeypatch, "pooch")
-    places = Places.from_environment({"DEALFL_DATA": str(real.data)})
-    assert len(load("housing", places=places)) == 506
+    directories = Directories.from_environment({"DEALFL_DATA": str(real.data)})
+    assert len(load("housing", directories=directories)) == 506
 
 
 def test_digits_without_scikit_learn_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(DatasetMissing, match=r'pip install "dealfl\[sklearn\]"'):
-        load("digits", places=Places(cache=None))
+        load("digits", directories=Directories(cache=None))

@@ -1,4 +1,4 @@
-"""Finding files and trusting them: the order of places, checksums, and what errors say."""
+"""Finding files and trusting them: the order of directories, checksums, and what errors say."""
 
 import gzip
 import hashlib
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dealfl.data import CATALOG, Content, DataFile, Dataset, Places, State, Task, check, load
+from dealfl.data import CATALOG, Content, DataFile, Dataset, Directories, State, Task, check, load
 from dealfl.data.data_files import load_entry, read_all, verify
 from dealfl.data.readers import TargetColumn
 from dealfl.errors import BadBytes, BadInput, DatasetMissing, DealError
@@ -39,8 +39,8 @@ TINY = Dataset(
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(cache=tmp_path / "cache", data=tmp_path / "data")
+def directories(tmp_path: Path) -> Directories:
+    return Directories(cache=tmp_path / "cache", data=tmp_path / "data")
 
 
 def put(directory: Path | None, name: str, data: bytes) -> Path:
@@ -51,29 +51,29 @@ def put(directory: Path | None, name: str, data: bytes) -> Path:
     return path
 
 
-def read(places: Places, dataset: Dataset = TINY) -> bytes:
-    (content,) = read_all(dataset, places, download=False)
+def read(directories: Directories, dataset: Dataset = TINY) -> bytes:
+    (content,) = read_all(dataset, directories, download=False)
     return content.data
 
 
-def test_the_cache_comes_before_the_data_directory(places: Places) -> None:
-    there = put(places.data, FILE.path, PACKED)
-    found = places.find(FILE)
+def test_the_cache_comes_before_the_data_directory(directories: Directories) -> None:
+    there = put(directories.data, FILE.path, PACKED)
+    found = directories.find(FILE)
     assert found is not None
-    assert (found.path, found.place) == (there, "DEALFL_DATA")
-    here = put(places.cache, FILE.path, PACKED)
-    found = places.find(FILE)
+    assert (found.path, found.directory) == (there, "DEALFL_DATA")
+    here = put(directories.cache, FILE.path, PACKED)
+    found = directories.find(FILE)
     assert found is not None
-    assert (found.path, found.place) == (here, "cache")
+    assert (found.path, found.directory) == (here, "cache")
 
 
 def test_places_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DEALFL_CACHE", str(tmp_path / "c"))
     monkeypatch.setenv("DEALFL_DATA", "")
-    assert Places.from_environment() == Places(tmp_path / "c", None)
+    assert Directories.from_environment() == Directories(tmp_path / "c", None)
     monkeypatch.delenv("DEALFL_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
-    cache = Places.from_environment().cache
+    cache = Directories.from_environment().cache
     assert cache is not None
     assert cache.name == "dealfl"
 
@@ -87,71 +87,75 @@ def test_places_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_p
         ("tiny/t.csv.xz", lzma.compress(TEXT)),
     ],
 )
-def test_a_file_may_be_packed_in_any_way(places: Places, name: str, data: bytes) -> None:
-    put(places.data, name, data)
-    assert read(places) == TEXT
+def test_a_file_may_be_packed_in_any_way(directories: Directories, name: str, data: bytes) -> None:
+    put(directories.data, name, data)
+    assert read(directories) == TEXT
 
 
-def test_the_published_archive_may_be_put_there_as_it_is(places: Places) -> None:
+def test_the_published_archive_may_be_put_there_as_it_is(directories: Directories) -> None:
     file = replace(FILE, url="https://example.org/all.zip", member="in/t.csv")
-    path = put(places.data, "tiny/all.zip", b"")
+    path = put(directories.data, "tiny/all.zip", b"")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("in/README", b"hello")
         archive.writestr("in/t.csv", TEXT)
-    assert read(places, replace(TINY, files=(file,))) == TEXT
+    assert read(directories, replace(TINY, files=(file,))) == TEXT
 
 
 @pytest.mark.parametrize("name", ["tiny/t.csv", "tiny/t.csv.gz"])
-def test_a_wrong_checksum_names_file_expected_found_and_remedy(places: Places, name: str) -> None:
+def test_a_wrong_checksum_names_file_expected_found_and_remedy(
+    directories: Directories, name: str
+) -> None:
     other = TEXT.replace(b"4", b"5")
-    path = put(places.cache, name, gzip.compress(other) if name.endswith("gz") else other)
+    path = put(directories.cache, name, gzip.compress(other) if name.endswith("gz") else other)
     with pytest.raises(BadBytes) as error:
-        read(places)
+        read(directories)
     assert str(error.value) == (
         f"{path}: the checksum is sha256 {sha256(other)}, expected sha256 {sha256(TEXT)}; "
         f"delete {path} and ask a friend and save it"
     )
 
 
-def test_the_remedy_for_a_public_file_is_to_fetch_it_again(places: Places) -> None:
-    put(places.cache, "tiny/t.csv", b"0")
+def test_the_remedy_for_a_public_file_is_to_fetch_it_again(directories: Directories) -> None:
+    put(directories.cache, "tiny/t.csv", b"0")
     public = replace(TINY, files=(replace(FILE, url="https://example.org/t.csv"),))
     with pytest.raises(BadBytes, match=r"t\.csv and run `dealfl datasets fetch tiny`$"):
-        read(places, public)
+        read(directories, public)
 
 
-def test_a_damaged_file_in_the_cache_is_not_passed_over(places: Places) -> None:
-    put(places.cache, FILE.path, PACKED[:-3])
-    put(places.data, FILE.path, PACKED)
+def test_a_damaged_file_in_the_cache_is_not_passed_over(directories: Directories) -> None:
+    put(directories.cache, FILE.path, PACKED[:-3])
+    put(directories.data, FILE.path, PACKED)
     with pytest.raises(BadBytes, match="truncated or damaged"):
-        read(places)
+        read(directories)
 
 
-def test_an_md5_serves_where_nothing_better_is_known(places: Places) -> None:
+def test_an_md5_serves_where_nothing_better_is_known(directories: Directories) -> None:
     md5 = hashlib.md5(TEXT).hexdigest()
     weak = replace(TINY, files=(DataFile("tiny/t.csv", rows=2, content_md5=md5),))
-    path = put(places.data, "tiny/t.csv", TEXT)
-    assert read(places, weak) == TEXT
+    path = put(directories.data, "tiny/t.csv", TEXT)
+    assert read(directories, weak) == TEXT
     path.write_bytes(b"9")
     with pytest.raises(BadBytes, match=f"checksum is md5 .*, expected md5 {md5}"):
-        read(places, weak)
+        read(directories, weak)
 
 
-def test_without_a_checksum_rows_are_counted(places: Places) -> None:
+def test_without_a_checksum_rows_are_counted(directories: Directories) -> None:
     unknown = replace(TINY, files=(DataFile("tiny/t.csv", rows=2),))
-    path = put(places.data, "tiny/t.csv", TEXT)
-    assert len(load_entry(unknown, None, places, download=False)) == 2
+    path = put(directories.data, "tiny/t.csv", TEXT)
+    assert len(load_entry(unknown, None, directories, download=False)) == 2
     path.write_bytes(TEXT + b"5,6\n")
     with pytest.raises(BadBytes, match=r"dataset tiny has 3 rows, expected 2; .*example.org"):
-        load_entry(unknown, None, places, download=False)
+        load_entry(unknown, None, directories, download=False)
 
 
-def test_what_is_absent_and_not_public_says_what_to_get_and_where_to_put_it(places: Places) -> None:
+def test_what_is_absent_and_not_public_says_what_to_get_and_where_to_put_it(
+    directories: Directories,
+) -> None:
     with pytest.raises(DatasetMissing) as error:
-        load_entry(TINY, None, places, download=True)
+        load_entry(TINY, None, directories, download=True)
     assert str(error.value) == (
         "dataset tiny is missing (it cannot be downloaded automatically): ask a friend and save "
-        f"it as t.csv into {places.cache}/tiny or {places.data}/tiny"
+        f"it as t.csv into {directories.cache}/tiny or {directories.data}/tiny"
     )
 
 
@@ -163,41 +167,43 @@ def test_what_is_absent_and_not_public_says_what_to_get_and_where_to_put_it(plac
         ("retailrocket-full", ["log in at https://www.kaggle.com", "events.csv"]),
     ],
 )
-def test_what_cannot_be_downloaded_says_so(places: Places, name: str, parts: list[str]) -> None:
+def test_what_cannot_be_downloaded_says_so(
+    directories: Directories, name: str, parts: list[str]
+) -> None:
     with pytest.raises(DatasetMissing) as error:
-        load(name, places=places)
-    for part in (*parts, "cannot be downloaded automatically", str(places.data)):
+        load(name, directories=directories)
+    for part in (*parts, "cannot be downloaded automatically", str(directories.data)):
         assert part in str(error.value)
 
 
-def test_no_download_is_tried_when_none_is_wanted(places: Places) -> None:
+def test_no_download_is_tried_when_none_is_wanted(directories: Directories) -> None:
     with pytest.raises(DatasetMissing, match=r"downloading is turned off.*ml-100k.zip and put it"):
-        load("movielens", places=places, download=False)
+        load("movielens", directories=directories, download=False)
 
 
 def test_without_any_place_the_error_still_says_where_to_put_it() -> None:
     with pytest.raises(DatasetMissing, match="covtype in a directory that DEALFL_DATA names"):
-        load("covtype", places=Places(cache=None), download=False)
+        load("covtype", directories=Directories(cache=None), download=False)
 
 
-def test_check_distinguishes_ok_missing_and_damaged(places: Places) -> None:
-    assert [finding.state for finding in check(TINY, places)] == [State.MISSING]
-    path = put(places.data, FILE.path, PACKED)
-    assert [(f.state, f.detail) for f in check(TINY, places)] == [(State.OK, str(path))]
+def test_check_distinguishes_ok_missing_and_damaged(directories: Directories) -> None:
+    assert [finding.state for finding in check(TINY, directories)] == [State.MISSING]
+    path = put(directories.data, FILE.path, PACKED)
+    assert [(f.state, f.detail) for f in check(TINY, directories)] == [(State.OK, str(path))]
     path.write_bytes(PACKED[:-1])
-    (finding,) = check(TINY, places)
+    (finding,) = check(TINY, directories)
     assert finding.state is State.DAMAGED
     assert str(path) in finding.detail
 
 
-def test_check_reads_every_row(places: Places) -> None:
-    put(places.data, "tiny/t.csv", b"1,2\n3,x\n")
-    (finding,) = check(replace(TINY, files=(DataFile("tiny/t.csv", rows=2),)), places)
+def test_check_reads_every_row(directories: Directories) -> None:
+    put(directories.data, "tiny/t.csv", b"1,2\n3,x\n")
+    (finding,) = check(replace(TINY, files=(DataFile("tiny/t.csv", rows=2),)), directories)
     assert finding.state is State.DAMAGED
     assert "line 2: 'x' in column 2" in finding.detail
 
 
-def test_a_jester_table_saved_by_another_program_is_known_by_its_values(real: Places) -> None:
+def test_a_jester_table_saved_by_another_program_is_known_by_its_values(real: Directories) -> None:
     dataset = CATALOG["jester"]
     (content,) = read_all(dataset, real, download=False)
     windows = content.data.replace(b",99", b",99.00").replace(b"\n", b"\r\n")

@@ -24,14 +24,14 @@ from dealfl.cli.printing import (
 from dealfl.errors import DealError
 
 if TYPE_CHECKING:
-    from dealfl.data import Dataset, Places
+    from dealfl.data import Dataset, Directories
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from dealfl.data import CATALOG, Places
+    from dealfl.data import CATALOG, Directories
 
-    places = Places.from_environment()
-    rows = [_described(dataset, places) for dataset in CATALOG.usable().values()]
+    directories = Directories.from_environment()
+    rows = [_described(dataset, directories) for dataset in CATALOG.usable().values()]
     print_problems(CATALOG.problems())
     header = ("NAME", "TASK", "ROWS x COLUMNS", "FOUND", "LICENCE")
     table = [(row["name"], row["task"], _size(row), row["found"], row["licence"]) for row in rows]
@@ -39,22 +39,22 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    from dealfl.data import Places, find_dataset
+    from dealfl.data import Directories, find_dataset
 
     datasets = [find_dataset(name) for name in arguments.names]
-    places = Places.from_environment()
-    rows = [_fetched(dataset, places) for dataset in datasets]
+    directories = Directories.from_environment()
+    rows = [_fetched(dataset, directories) for dataset in datasets]
     print_result(arguments, {"fetched": rows}, format_table([list(row.values()) for row in rows]))
     return int(any(row["state"] == "failed" for row in rows))
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from dealfl.data import CATALOG, Places, State, check, find_dataset
+    from dealfl.data import CATALOG, Directories, State, check, find_dataset
 
-    places = Places.from_environment()
+    directories = Directories.from_environment()
     names = arguments.names or list(CATALOG.usable())
     datasets = [find_dataset(name) for name in names]
-    findings = [finding for dataset in datasets for finding in check(dataset, places)]
+    findings = [finding for dataset in datasets for finding in check(dataset, directories)]
     rows = [
         {"name": f.dataset, "file": f.file, "state": f.state.value, "detail": f.detail}
         for f in findings
@@ -65,14 +65,14 @@ def _check(arguments: argparse.Namespace) -> int:
     return int(any(finding.state in wrong for finding in findings))
 
 
-def _described(dataset: "Dataset", places: "Places") -> dict[str, Any]:
+def _described(dataset: "Dataset", directories: "Directories") -> dict[str, Any]:
     return {
         "name": dataset.name,
         "task": dataset.task.value,
         "rows": dataset.rows,
         "columns": dataset.columns,
         "complete": dataset.complete,
-        "found": _found(dataset, places),
+        "found": _location(dataset, directories),
         "licence": dataset.licence,
         "address": dataset.address,
         "description": dataset.description,
@@ -84,24 +84,24 @@ def _size(row: dict[str, Any]) -> str:
     return size if row["complete"] else f"{size} (a subset)"
 
 
-def _found(dataset: "Dataset", places: "Places") -> str:
+def _location(dataset: "Dataset", directories: "Directories") -> str:
     if dataset.origin:
         return dataset.origin
-    local = [places.find(file) for file in dataset.files]
+    local = [directories.find(file) for file in dataset.files]
     if all(local):
-        return " and ".join(dict.fromkeys(file.place for file in local if file))
-    downloadable = all(file.url for file in places.missing(dataset))
+        return " and ".join(dict.fromkeys(file.directory for file in local if file))
+    downloadable = all(file.url for file in directories.missing(dataset))
     return "can be downloaded" if downloadable else "get it yourself"
 
 
-def _fetched(dataset: "Dataset", places: "Places") -> dict[str, str]:
+def _fetched(dataset: "Dataset", directories: "Directories") -> dict[str, str]:
     from dealfl.data import fetch
 
     try:
-        paths = fetch(dataset, places)
+        paths = fetch(dataset, directories)
     except DealError as error:  # continue with the next dataset
         return {"name": dataset.name, "state": "failed", "detail": str(error)}
-    detail = ", ".join(map(str, paths)) if paths else _found(dataset, places)
+    detail = ", ".join(map(str, paths)) if paths else _location(dataset, directories)
     return {"name": dataset.name, "state": "fetched" if paths else "here", "detail": detail}
 
 

@@ -7,7 +7,7 @@
 """
 
 from dealfl.data.catalog import CATALOG, find_dataset, yearpredictionmsd_like
-from dealfl.data.data_files import Finding, Places, State, check, fetch, load
+from dealfl.data.data_files import Directories, Finding, State, check, fetch, load
 from dealfl.data.dataset import DataFile, Dataset, Domain, Task
 from dealfl.data.examples import Examples, split_by_label, split_by_owner, split_uniformly
 from dealfl.data.readers import Content, Table
@@ -17,10 +17,10 @@ __all__ = [
     "Content",
     "DataFile",
     "Dataset",
+    "Directories",
     "Domain",
     "Examples",
     "Finding",
-    "Places",
     "State",
     "Table",
     "Task",

@@ -18,25 +18,25 @@ from dealfl.storage import replace_file
 _TIMEOUT_S = 60
 
 
-# -- places -------------------------------------------------------------------------------------
+# -- directories --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A file, and the place that has it."""
+    """A file, and the name of the directory that has it."""
 
     path: Path
-    place: str
+    directory: str
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Directories:
     """The directories that are searched for data files, in this order; downloads go to the cache.
 
     Examples
     --------
-    >>> places = Places.from_environment({"DEALFL_CACHE": "here", "DEALFL_DATA": "there"})
-    >>> [(place, str(directory)) for place, directory in places.named().items()]
+    >>> directories = Directories.from_environment({"DEALFL_CACHE": "here", "DEALFL_DATA": "there"})
+    >>> [(name, str(path)) for name, path in directories.named().items()]
     [('cache', 'here'), ('DEALFL_DATA', 'there')]
     """
 
@@ -44,8 +44,8 @@ class Places:
     data: Path | None = None
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Places":
-        """Create the places that environment variables name."""
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Directories":
+        """Return the directories that environment variables name."""
         cache, data = environment.get("DEALFL_CACHE"), environment.get("DEALFL_DATA")
         return cls(Path(cache) if cache else _user_cache(), Path(data) if data else None)
 
@@ -56,14 +56,14 @@ class Places:
 
     def find(self, file: DataFile) -> LocalFile | None:
         """Find a file under any of its accepted names."""
-        for place, directory in self.named().items():
+        for directory, path in self.named().items():
             for name in file.accepted_paths:
-                if (directory / name).is_file():
-                    return LocalFile(directory / name, place)
+                if (path / name).is_file():
+                    return LocalFile(path / name, directory)
         return None
 
     def missing(self, dataset: Dataset) -> list[DataFile]:
-        """Return the files of a dataset that are not in any place."""
+        """Return the files of a dataset that are not in any of them."""
         return [file for file in dataset.files if self.find(file) is None]
 
 
@@ -78,20 +78,20 @@ def _user_cache() -> Path | None:
 # -- reading ------------------------------------------------------------------------------------
 
 
-def read_all(dataset: Dataset, places: Places, download: bool) -> list[Content]:
+def read_all(dataset: Dataset, directories: Directories, download: bool) -> list[Content]:
     """Return the verified content of every file of a dataset, in the order of the catalog."""
-    if places.missing(dataset):
+    if directories.missing(dataset):
         if not download:
-            raise _missing(dataset, places, "downloading is turned off")
-        fetch(dataset, places)
-    return [read_verified(dataset, file, places) for file in dataset.files]
+            raise _missing(dataset, directories, "downloading is turned off")
+        fetch(dataset, directories)
+    return [read_verified(dataset, file, directories) for file in dataset.files]
 
 
-def read_verified(dataset: Dataset, file: DataFile, places: Places) -> Content:
+def read_verified(dataset: Dataset, file: DataFile, directories: Directories) -> Content:
     """Return the content of one local file, checked against the checksums of the catalog."""
-    local = places.find(file)
+    local = directories.find(file)
     if local is None:
-        raise _missing(dataset, places, "downloading is turned off")
+        raise _missing(dataset, directories, "downloading is turned off")
     remedy = f"delete {local.path} and {describe_remedy(dataset, file)}"
     return verify(file, Content.read(local.path), remedy)
 
@@ -127,8 +127,8 @@ def _md5(data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
-def _missing(dataset: Dataset, places: Places, why: str) -> DatasetMissing:
-    missing = places.missing(dataset) or list(dataset.files)
+def _missing(dataset: Dataset, directories: Directories, why: str) -> DatasetMissing:
+    missing = directories.missing(dataset) or list(dataset.files)
     names = " and ".join(PurePosixPath(file.unpacked_path).name for file in missing)
     url = missing[0].url
     how = (
@@ -136,7 +136,7 @@ def _missing(dataset: Dataset, places: Places, why: str) -> DatasetMissing:
         if url
         else f"{dataset.how_to_get} as {names}"
     )
-    named = places.named().values()
+    named = directories.named().values()
     folders = " or ".join(str(directory / missing[0].folder) for directory in named)
     where = folders or f"{missing[0].folder} in a directory that DEALFL_DATA names"
     return DatasetMissing(f"dataset {dataset.name} is missing ({why}): {how} into {where}")
@@ -145,28 +145,30 @@ def _missing(dataset: Dataset, places: Places, why: str) -> DatasetMissing:
 # -- downloading --------------------------------------------------------------------------------
 
 
-def fetch(dataset: Dataset, places: Places) -> list[Path]:
+def fetch(dataset: Dataset, directories: Directories) -> list[Path]:
     """Download the missing files of a dataset into the cache."""
-    missing = places.missing(dataset)
+    missing = directories.missing(dataset)
     if missing and not all(file.url for file in missing):
-        raise _missing(dataset, places, "it cannot be downloaded automatically")
-    if missing and places.cache is None:
-        raise _missing(dataset, places, 'downloads need `pip install "dealfl[datasets]"`')
+        raise _missing(dataset, directories, "it cannot be downloaded automatically")
+    if missing and directories.cache is None:
+        raise _missing(dataset, directories, 'downloads need `pip install "dealfl[datasets]"`')
     paths: list[Path] = []
     for url in dict.fromkeys(file.url for file in missing):
         together = [file for file in missing if file.url == url]
-        paths += _fetch_together(dataset, together, places)
+        paths += _fetch_together(dataset, together, directories)
     return paths
 
 
-def _fetch_together(dataset: Dataset, files: list[DataFile], places: Places) -> list[Path]:
-    cache, url = places.cache, files[0].url
+def _fetch_together(
+    dataset: Dataset, files: list[DataFile], directories: Directories
+) -> list[Path]:
+    cache, url = directories.cache, files[0].url
     assert cache is not None
     assert url is not None
     try:
         archive = download(url, cache)
     except OSError as error:
-        raise _missing(dataset, places, f"the download failed: {error}") from error
+        raise _missing(dataset, directories, f"the download failed: {error}") from error
     contents = {
         file: verify(file, archive, f"{url} has changed; get {file.path} elsewhere")
         for file in files
@@ -174,7 +176,7 @@ def _fetch_together(dataset: Dataset, files: list[DataFile], places: Places) -> 
     try:
         return [_store(content, cache / file.unpacked_path) for file, content in contents.items()]
     except (OSError, BadInput) as error:
-        raise _missing(dataset, places, f"the download failed: {error}") from error
+        raise _missing(dataset, directories, f"the download failed: {error}") from error
 
 
 def download(url: str, cache: Path) -> Content:
@@ -206,7 +208,7 @@ def load(
     name: str,
     *,
     rows: int | None = None,
-    places: Places | None = None,
+    directories: Directories | None = None,
     download: bool = True,
 ) -> Examples:
     """Load a dataset of the catalog from the cache, DEALFL_DATA or its public address.
@@ -219,14 +221,16 @@ def load(
     dataset = find_dataset(name)
     if rows is not None and rows < 1:
         raise BadInput(f"rows is {rows}; it must be ≥ 1, or None for all rows of {name}")
-    return load_entry(dataset, rows, places or Places.from_environment(), download)
+    return load_entry(dataset, rows, directories or Directories.from_environment(), download)
 
 
-def load_entry(dataset: Dataset, rows: int | None, places: Places, download: bool) -> Examples:
+def load_entry(
+    dataset: Dataset, rows: int | None, directories: Directories, download: bool
+) -> Examples:
     """Return the examples of a catalog entry; it does not need to be in the catalog."""
     if dataset.make is not None:
         return _from_table(dataset.name, dataset.make(rows or dataset.rows), None)
-    parsed = _parse(dataset, read_all(dataset, places, download))
+    parsed = _parse(dataset, read_all(dataset, directories, download))
     if isinstance(parsed, Table):
         return _from_table(dataset.name, parsed, rows)
     examples = parsed.histories(dataset.liked_from, dataset.name)
@@ -275,19 +279,19 @@ class Finding:
     detail: str = ""
 
 
-def check(dataset: Dataset, places: Places) -> list[Finding]:
+def check(dataset: Dataset, directories: Directories) -> list[Finding]:
     """Check the files of a dataset: first the checksums, then every row.
 
     Examples
     --------
     >>> from dealfl.data import CATALOG
-    >>> [finding.state.value for finding in check(CATALOG["movielens"], Places(cache=None))]
+    >>> [finding.state.value for finding in check(CATALOG["movielens"], Directories(cache=None))]
     ['missing']
     """
     if dataset.make is not None:
         return [_check_made(dataset)]
     contents: list[Content] = []
-    findings = [_check_file(dataset, file, places, contents) for file in dataset.files]
+    findings = [_check_file(dataset, file, directories, contents) for file in dataset.files]
     if len(contents) < len(dataset.files):
         return findings
     try:
@@ -298,15 +302,15 @@ def check(dataset: Dataset, places: Places) -> list[Finding]:
 
 
 def _check_file(
-    dataset: Dataset, file: DataFile, places: Places, contents: list[Content]
+    dataset: Dataset, file: DataFile, directories: Directories, contents: list[Content]
 ) -> Finding:
     try:
-        contents.append(read_verified(dataset, file, places))
+        contents.append(read_verified(dataset, file, directories))
     except DatasetMissing:
         return Finding(dataset.name, file.path, State.MISSING, describe_remedy(dataset, file))
     except BadInput as error:
         return Finding(dataset.name, file.path, State.DAMAGED, str(error))
-    local = places.find(file)
+    local = directories.find(file)
     return Finding(dataset.name, file.path, State.OK, str(local.path) if local else "")
 
 

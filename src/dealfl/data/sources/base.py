@@ -47,12 +47,12 @@ class Quarantined:
     unit: str = "line"
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Line and column, without the value."""
         return f"{self.unit} {self.line}" + (f", column {self.column!r}" if self.column else "")
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.reason}"
+        return f"{self.location}: {self.reason}"
 
 
 class Quarantine:

@@ -23,10 +23,10 @@ from dealfl.settings import (
     check,
     key_table,
     keys_of,
+    normalise,
     read_section,
     read_tables,
     read_variant,
-    settle,
 )
 from dealfl.settings.values import takes
 
@@ -153,12 +153,12 @@ def test_values_of_a_program_are_checked_alike() -> None:
         check(Policy, {"share": 2})
 
 
-def test_a_struct_settles_its_keys_in_their_plain_form() -> None:
+def test_a_struct_normalises_its_keys() -> None:
     made = Inner(depth=np.int64(3))  # type: ignore[arg-type]
-    settle(made)
+    normalise(made)
     assert type(made.depth) is int
     with pytest.raises(BadInput, match="depth is 0; it takes a whole number ≥ 1"):
-        settle(Inner(depth=0))
+        normalise(Inner(depth=0))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput, OutOfBounds
-from dealfl.settings import keys_of, settle
+from dealfl.settings import keys_of, normalise
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array, csr_matrix
@@ -60,7 +60,7 @@ class FeatureMap(Struct, frozen=True, dict=True, tag_field="map"):
 
     def __post_init__(self) -> None:
         """Check every setting and keep it in its plain form."""
-        settle(self)
+        normalise(self)
 
     @property
     def n_features(self) -> int:

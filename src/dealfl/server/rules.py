@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from dealfl.errors import BadInput
 from dealfl.server.ledger_reader import WorkerRow
-from dealfl.settings import Amount, Count, Fraction, OneOf, Positive, Share, settle
+from dealfl.settings import Amount, Count, Fraction, OneOf, Positive, Share, normalise
 
 _SHARES: dict[str, Callable[[WorkerRow, Rules], float]] = {
     "battery": lambda row, _: 1.0 if row.charging else row.battery,
@@ -53,7 +53,7 @@ class RewardWeights(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse weights that have no mean."""
-        settle(self)
+        normalise(self)
         if not self.speed + self.volume + self.energy > 0:
             raise BadInput("speed, volume and energy are all 0; at least one must be > 0")
 
@@ -146,7 +146,7 @@ class Rules(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
-        settle(self)
+        normalise(self)
         low, high = self.min_forget_fraction, self.max_forget_fraction
         if float(low) > float(high):
             raise BadInput(

@@ -121,7 +121,7 @@ def check(section: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, A
     return plain
 
 
-def settle(struct: Struct) -> None:
+def normalise(struct: Struct) -> None:
     """Check every key of a new Struct, and replace each value by its plain form."""
     given = {name: getattr(struct, name) for name in keys_of(type(struct)) if hasattr(struct, name)}
     for name, plain in check(type(struct), given).items():

@@ -96,9 +96,7 @@ if not TYPE_CHECKING:  # or any name would seem to exist
     def __getattr__(name: str) -> Any:  # noqa: ANN401
         for home, names in _HOMES.items():
             if name in names:
-                found = getattr(import_module(home), name)
-                globals()[name] = found
-                return found
+                return globals().setdefault(name, getattr(import_module(home), name))
         raise AttributeError(f"module 'dealfl' has no attribute {name!r}")
 
 

@@ -40,8 +40,8 @@ def for_terminal(text: object, max_length: int | None = None) -> str:
     return shown
 
 
-def _escape(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
 
 
 def for_html(text: object) -> str:
@@ -60,8 +60,8 @@ def for_plotly(text: object) -> str:
     return html.escape(for_terminal(text), quote=False)
 
 
-def _keep_lines(found: re.Match[str]) -> str:
-    return found[0] if found[0] in "\n\t" else _escape(found)
+def _keep_lines(match: re.Match[str]) -> str:
+    return match[0] if match[0] in "\n\t" else _escape(match)
 
 
 def for_csv(value: object) -> object:

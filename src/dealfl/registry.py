@@ -26,11 +26,11 @@ def plugins(group: str) -> Mapping[str, tuple[EntryPoint, ...]]:
     mapping of str to tuple of EntryPoint
         Entry points by name, in alphabetical order.
     """
-    found: dict[str, dict[str, EntryPoint]] = {}
+    points: dict[str, dict[str, EntryPoint]] = {}
     for point in entry_points(group=group):
         # a package is found twice if two entries of sys.path contain it
-        found.setdefault(point.name, {})[f"{package_of(point)} {point.value}"] = point
-    return {name: tuple(found[name].values()) for name in sorted(found)}
+        points.setdefault(point.name, {})[f"{package_of(point)} {point.value}"] = point
+    return {name: tuple(points[name].values()) for name in sorted(points)}
 
 
 def package_of(point: EntryPoint) -> str:
@@ -126,9 +126,9 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         return self._admitted[name]
 
     def _admit_one(self, name: str) -> Thing:
-        found = load_plugin(self._group, name)
+        thing = load_plugin(self._group, name)
         try:
-            return self._admit(name, found)
+            return self._admit(name, thing)
         except Exception as error:  # the object of a plug-in can be anything
             raise _broken(self._group, plugins(self._group)[name][0], f"{error}") from error
 
@@ -153,13 +153,13 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         dict
             Objects by name.
         """
-        found = {}
+        things = {}
         for name in self:
             try:
-                found[name] = self[name]
+                things[name] = self[name]
             except BadInput:
                 continue
-        return found
+        return things
 
     def problems(self) -> list[str]:
         """Return the problems of the plug-ins in this group.
@@ -169,10 +169,10 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         list of str
             One message for each plug-in that cannot be used.
         """
-        found = []
+        problems = []
         for name, points in plugins(self._group).items():
             if name in self._own:
-                found.append(
+                problems.append(
                     f"{_kind(self._group)} {name!r} of the package {package_of(points[0])} is "
                     "not used: dealfl has one with this name; rename the entry point"
                 )
@@ -180,5 +180,5 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
             try:
                 self[name]
             except BadInput as error:
-                found.append(str(error))
-        return found
+                problems.append(str(error))
+        return problems

@@ -156,7 +156,7 @@ class Matching:
         self._truncated: set[int] = set()
         self._free = itertools.count(max(positions, default=0) + 1)
 
-    def match(self, files: Iterable[File], known: Mapping[File, int], *, last: bool) -> None:
+    def match(self, files: Iterable[File], numbers: Mapping[File, int], *, last: bool) -> None:
         """Find the position of each file; give new numbers to the others.
 
         Rotated files without a position get a number at the `last` attempt only: they may be copies
@@ -164,7 +164,7 @@ class Matching:
         """
         others = []
         for file in files:
-            number = known.get(file) or self._find_inode(file)
+            number = numbers.get(file) or self._find_inode(file)
             if number is None:
                 self._truncated.update(self._by_inode[file.inode])
                 others += [file] if file.size else []
@@ -240,7 +240,7 @@ class Feed:
             for number, position in journal.positions().items()
         }
         self._heads: dict[int, Head] = {}
-        self._known: dict[File, int] = {}  # files without news, as they were listed
+        self._unchanged: dict[File, int] = {}  # files without news, as they were listed
         self._said: set[tuple[object, ...]] = set()
 
     @property
@@ -271,24 +271,26 @@ class Feed:
     def _poll(self) -> Iterator[int]:
         files = self._files.list()
         there = {file for file in files if file.size}
-        if self._known.keys() == there:
+        if self._unchanged.keys() == there:
             return
-        self._known = {file: number for file, number in self._known.items() if file in there}
+        self._unchanged = {
+            file: number for file, number in self._unchanged.items() if file in there
+        }
         for last in (False, True):  # a copy is recognised after its original was read
             matching = Matching(self._files, self._positions)
-            matching.match(files, self._known, last=last)
+            matching.match(files, self._unchanged, last=last)
             for number, file in matching.matches.items():
                 self._adopt(number, file)
             left = (f.size - self._positions[n].offset for n, f in matching.matches.items())
             self.left_bytes = sum(left)
             for number, file in matching.matches.items():
-                if file in there and file not in self._known:
+                if file in there and file not in self._unchanged:
                     yield from self._try(number, file)
 
     def _try(self, number: int, file: File) -> Iterator[int]:
         try:
             yield from self._read(number, file)
-            self._known[file] = number
+            self._unchanged[file] = number
         except OSError as error:  # the next poll tries again
             if error.errno not in (errno.ENOENT, errno.ESTALE):
                 self._say("%s cannot be read: %s", file.name, error.strerror)

@@ -67,8 +67,8 @@ def problem_of(message: msgspec.Struct) -> str | None:
     try:
         msgspec.convert(values, kind, builtin_types=(bytes,))  # no base64
     except msgspec.ValidationError as error:
-        found = _FIELD.search(str(error))
-        wrong: str | None = found[1] if found else "a field"
+        match = _FIELD.search(str(error))
+        wrong: str | None = match[1] if match else "a field"
     else:
         wrong = find_tiny(message)
     return f"{kind.__name__} message: {wrong} is out of bounds" if wrong else None

@@ -71,8 +71,8 @@ def decode(packet: bytes, max_bytes: int = MAX_BYTES) -> tuple[Message, ...]:
     messages: list[Message] = []
     items = 0
     try:
-        for one in _LIST.decode(body):
-            messages.append(_MESSAGE.decode(one))
+        for encoded in _LIST.decode(body):
+            messages.append(_MESSAGE.decode(encoded))
             if (wrong := find_tiny(messages[-1])) is not None:
                 raise BadBytes(f"packet cannot be decoded: {wrong} is out of bounds")
             items += len(getattr(messages[-1], "owners", ()))
@@ -102,9 +102,9 @@ def split(packet: bytes, inline_bytes: int = INLINE_BYTES) -> list[bytes]:
     count, key = -(-len(packet) // size), hashlib.sha256(packet).digest()
     return [
         _head(_PIECE)
-        + _PIECE_HEAD.pack(key, place, count, len(packet))
-        + packet[place * size : (place + 1) * size]
-        for place in range(count)
+        + _PIECE_HEAD.pack(key, index, count, len(packet))
+        + packet[index * size : (index + 1) * size]
+        for index in range(count)
     ]
 
 
@@ -133,27 +133,27 @@ class Assembly:
             return data
         if len(body) < _PIECE_HEAD.size:
             raise BadBytes(f"piece of a packet has {len(body)} bytes, too few for its head")
-        key, place, count, length = _PIECE_HEAD.unpack_from(body)
+        key, index, count, length = _PIECE_HEAD.unpack_from(body)
         piece = body[_PIECE_HEAD.size :]
-        self._check(place, count, length, len(piece))
+        self._check(index, count, length, len(piece))
         if self._packet != (key, count, length):
             self._start((key, count, length))
-        self.size_bytes += len(piece) - len(self._pieces.get(place, b""))
-        self._pieces[place] = piece
+        self.size_bytes += len(piece) - len(self._pieces.get(index, b""))
+        self._pieces[index] = piece
         if len(self._pieces) < count:
             return None
-        packet = b"".join(self._pieces[place] for place in range(count))
+        packet = b"".join(self._pieces[index] for index in range(count))
         self._start(())
         if hashlib.sha256(packet).digest() != key:
             raise BadBytes("the pieces of a packet do not have the hash that they state")
         return packet
 
-    def _check(self, place: int, count: int, length: int, piece: int) -> None:
+    def _check(self, index: int, count: int, length: int, piece: int) -> None:
         if length > self._max_bytes:
             raise BadBytes(f"packet has {length} bytes; the limit is {self._max_bytes}")
         fits = piece >= _MIN_PIECE and (count - 1) * piece < length
-        if not place < count or not (fits if place < count - 1 else 0 < piece <= length):
-            raise BadBytes(f"piece {place + 1} of {count} has {piece} of {length} bytes")
+        if not index < count or not (fits if index < count - 1 else 0 < piece <= length):
+            raise BadBytes(f"piece {index + 1} of {count} has {piece} of {length} bytes")
 
 
 def _head(kind: int) -> bytes:

@@ -41,9 +41,9 @@ class Remaining:
         self._now_s = 0.0
         self.share = 0.0
 
-    def start_scheme(self, place: int, of: int) -> None:
-        """Start a scheme; `place` is counted from 1."""
-        self._before, self._schemes = place - 1, of
+    def start_scheme(self, number: int, of: int) -> None:
+        """Start a scheme; `number` is counted from 1."""
+        self._before, self._schemes = number - 1, of
         self.share = self._before / of
 
     def update(self, rounds: int, of_rounds: int, now_s: float) -> None:
@@ -121,10 +121,10 @@ class PlainView(ProgressLine, Watcher):
         """Remove the line."""
         self.clear()
 
-    def start_scheme(self, scheme: str, place: int, of: int) -> None:
+    def start_scheme(self, scheme: str, number: int, of: int) -> None:
         """Start a scheme."""
-        self._scheme = f"{scheme} ({place} of {of})"
-        self._remaining.start_scheme(place, of)
+        self._scheme = f"{scheme} ({number} of {of})"
+        self._remaining.start_scheme(number, of)
 
     def show_progress(self, progress: Progress) -> None:
         """Show the progress of the scheme, if an update is due."""
@@ -215,7 +215,7 @@ class LiveView(Watcher):
         from rich.live import Live
 
         self._title, self._clock = title, clock
-        self._scheme, self._place, self._of = "", 0, 0
+        self._scheme, self._number, self._of = "", 0, 0
         self._qualities: list[float] = []
         self._seen_round = 0
         self._next_s = 0.0
@@ -233,10 +233,10 @@ class LiveView(Watcher):
         """Remove the panel."""
         self._live.stop()
 
-    def start_scheme(self, scheme: str, place: int, of: int) -> None:
+    def start_scheme(self, scheme: str, number: int, of: int) -> None:
         """Start a scheme."""
-        self._scheme, self._place, self._of = scheme, place, of
-        self._remaining.start_scheme(place, of)
+        self._scheme, self._number, self._of = scheme, number, of
+        self._remaining.start_scheme(number, of)
         self._qualities, self._seen_round, self._progress = [], 0, None
         self._show()
 
@@ -269,15 +269,15 @@ class LiveView(Watcher):
         rows.add_column()
         for name, shown in self._lines():
             rows.add_row(name, shown)
-        place = f" · {self._scheme} ({self._place} of {self._of})"
-        title = Text(for_terminal(self._title) + place)  # a plain string would be markup
+        scheme = f" · {self._scheme} ({self._number} of {self._of})"
+        title = Text(for_terminal(self._title) + scheme)  # a plain string would be markup
         return Panel(rows, title=title, subtitle="Ctrl-C stops; --resume continues", expand=False)
 
     def _lines(self) -> list[tuple[str, Any]]:
         from rich.progress_bar import ProgressBar
 
         lines: list[tuple[str, Any]] = [("", "reading the data …")]
-        if self._place > 1 or self._progress is not None:
+        if self._number > 1 or self._progress is not None:
             bar = ProgressBar(total=1.0, completed=self._remaining.share, width=44)
             lines = [("whole run", str(self._remaining)), ("", bar)]
         if self._progress is not None:

@@ -66,8 +66,8 @@ def _table(result: RunRecord) -> str:
     lines = [titles, *zip(*columns, strict=True)]
     return "\n".join(
         "  ".join(
-            text.ljust(width) if place == 0 else text.rjust(width)
-            for place, (text, width) in enumerate(zip(line, widths, strict=True))
+            text.ljust(width) if index == 0 else text.rjust(width)
+            for index, (text, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
     )
@@ -119,17 +119,17 @@ def _column(outcome: Outcome) -> list[str]:
 
 
 def _warnings(main: Outcome) -> list[str]:
-    found = []
+    warnings = []
     if main.quarantined:
-        found.append(
+        warnings.append(
             f"{main.quarantined:,} examples are not valid and were skipped; "
             f"the first: {main.first_quarantined}."
         )
-    found += [f"Skipped: {note}." for note in main.notes]
-    found += filter(None, [clock_sentence(main), exposure_sentence(main)])
+    warnings += [f"Skipped: {note}." for note in main.notes]
+    warnings += filter(None, [clock_sentence(main), exposure_sentence(main)])
     if main.unmet_guarantees is not None:
-        found.append(f"Some fairness guarantees cannot be met: {main.unmet_guarantees}.")
-    return found
+        warnings.append(f"Some fairness guarantees cannot be met: {main.unmet_guarantees}.")
+    return warnings
 
 
 def _compare(result: RunRecord) -> str:

@@ -543,7 +543,7 @@ def finish(run: FleetRun) -> Outcome:
     radios = [device.radio for device in run.devices.values() if device.radio]
     for radio in radios:
         radio.keep_alive(run.simulation.now_s)
-    _settle(run)
+    _deliver_all(run)
     server, journals = run.server, run.journals.values()
     spent = [device.spent for device in run.devices.values()]
     return Outcome(
@@ -594,39 +594,39 @@ def finish(run: FleetRun) -> Outcome:
 
 def _better_clocks(run: FleetRun, spent: Sequence[Spent]) -> dict[str, tuple[float, float]]:
     """Return, by kind of phone, a fixed clock that dominates the one that the phones had."""
-    found: dict[str, tuple[float, float]] = {}
+    clocks: dict[str, tuple[float, float]] = {}
     each = iter(spent)
     for group in run.fleet.devices:
         total = sum(islice(each, group.count), Spent())
         if group.profile is not None and total.cycles:
             better = find_better_clock(group.profile, BASE_LOADS[group.base_load], total)
-            found |= {group.device: better} if better else {}
-    return found
+            clocks |= {group.device: better} if better else {}
+    return clocks
 
 
 def _first_quarantined(run: FleetRun) -> str:
     """Return the place of the first quarantined row, or the reason for the first record."""
     if run.split.quarantine.first:
-        return run.split.quarantine.first[0].place
+        return run.split.quarantine.first[0].location
     for name, journal in run.journals.items():
         for _, reason in journal.quarantined():
             return f"{name}: {reason}"
     return ""
 
 
-def _settle(run: FleetRun) -> None:
+def _deliver_all(run: FleetRun) -> None:
     """Wait until every update has its receipt and is counted."""
     run.server.drain()
     run.simulation.heal()
     for _ in range(_MAX_REPEATS):
         due_s = max(journal.next_send_s() or 0.0 for journal in run.journals.values())
         run.simulation.run(max(due_s, run.simulation.now_s + run.fleet.job.rules.ttl_s))
-        if _settled(run):
+        if _is_all_delivered(run):
             return
     raise AssertionError("an update has no receipt although no message is lost")
 
 
-def _settled(run: FleetRun) -> bool:
+def _is_all_delivered(run: FleetRun) -> bool:
     if run.ledger.rounds.find_open() is not None or run.ledger.updates.waiting():
         return False
     return not any(journal.outgoing for journal in run.journals.values())

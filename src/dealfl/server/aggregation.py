@@ -42,13 +42,13 @@ AFTER_GAP = Problem("an update is missing; later ones are not stored")
 class Stored:
     """An update that was stored, and what its delta shows.
 
-    The net number of records is None if it is not determined. `held` is the number of examples
+    The net number of records is None if it is not determined. `examples` is how many examples
     that the worker had in the model before; None if an earlier update is missing, or if examples
     share records.
     """
 
     records: int | None
-    held: int | None
+    examples: int | None
     is_zero: bool
 
 
@@ -74,13 +74,13 @@ class Aggregation:
         self._received: dict[tuple[str, int], Statistics | bytes] = {}  # stored deltas
         self.snapshot: Statistics | None = None  # of the total, held within a transaction
         self._ready: set[str] = set()  # workers with updates that may be added
-        self._held: set[str] = set()  # workers whose updates do not fit into the total
+        self._held_back: set[str] = set()  # workers whose updates do not fit into the total
 
     def load(self) -> None:
         """Reload the total from the ledger, or add up the sums if it lags behind them."""
         self._received.clear()
         self._ready = set(self._ledger.updates.waiting())
-        self._held = set()
+        self._held_back = set()
         total = self._make()
         if self._ledger.state.total_lags:
             self._ledger.sums.reset_marks(self._schema.arrays)
@@ -116,7 +116,7 @@ class Aggregation:
         self._add(base - self._ledger.sums.read(BASE, self._schema))
         self._ledger.sums.replace(BASE, base, self._fingerprint(base))
         self._put_total()
-        self._ready |= self._held
+        self._ready |= self._held_back
 
     def _add(self, delta: Statistics) -> None:
         """Add to the total in memory; `_put_total` writes what changed."""
@@ -179,13 +179,13 @@ class Aggregation:
         is_next = stored == message.sequence - row.counted - 1
         if not is_next and self._ledger.updates.count_stored(row) >= _MAX_AFTER_GAP:
             return AFTER_GAP
-        held = row.examples if is_next and not self.total.whole_owners else None
+        examples = row.examples if is_next and not self.total.whole_owners else None
         self._ledger.updates.put(message)
         self._ready.add(row.name)
         if is_next:
             small = delta.nbytes < _KEPT_BYTES
             self._received[row.name, message.sequence] = delta if small else message.delta
-        return Stored(records, held, delta.is_zero)
+        return Stored(records, examples, delta.is_zero)
 
     def withdraw(self, row: WorkerRow, message: Withdraw) -> bool | Problem:
         """Withdraw an update unless it is stored; return whether it never counts."""
@@ -209,7 +209,7 @@ class Aggregation:
         if not whole.is_zero:
             self._add(-whole)
             self._put_total()
-            self._ready |= self._held
+            self._ready |= self._held_back
         self._ledger.sums.drop(worker)
         self._ledger.updates.drop(worker)
         for key in [key for key in self._received if key[0] == worker]:
@@ -226,13 +226,13 @@ class Aggregation:
         The total in the ledger then lags, until `save_total`.
         """
         done = Aggregated({}, {}, {})
-        for row in (workers[name] for name in sorted(self._ready | self._held)):
+        for row in (workers[name] for name in sorted(self._ready | self._held_back)):
             if ready := _without_open_withdrawals(list(self._ledger.updates.pending(row))):
                 self._count(row, ready, rules, done)
         if done.counted:
             self._ledger.change_state(total_lags=True)
         self._ready = set()
-        self._held = set(done.held_back)
+        self._held_back = set(done.held_back)
         self._received.clear()
         return done
 

@@ -148,11 +148,11 @@ class Membership:
         """Begin a new epoch if a worker knows more of this epoch than the ledger, or another."""
         if message.epoch == self.epoch:
             find_digest = self._ledger.erasures.find_digest
-            known = (message.digest, None)  # what was deleted proves nothing
+            same = (message.digest, None)  # what was deleted proves nothing
             restored = (
                 ahead
                 or message.round > self._ledger.rounds.last_number()
-                or (message.version > 0 and find_digest(message.version) not in known)
+                or (message.version > 0 and find_digest(message.version) not in same)
             )
         else:
             former = self._ledger.state.former_epochs

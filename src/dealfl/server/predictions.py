@@ -108,9 +108,9 @@ class _Outlook:
     evicting: TrainingTime  # the time of trainings that evict
     pace: Pace
 
-    def predict(self, waiting: int, held: int) -> Prediction:
-        """Return the cost of learning `waiting` examples and evicting some of those held."""
-        return self.predict_exactly(waiting, math.floor(self.evicted_share * held + 0.5))
+    def predict(self, waiting: int, examples: int) -> Prediction:
+        """Return the cost of learning `waiting` examples and evicting some of the `examples`."""
+        return self.predict_exactly(waiting, math.floor(self.evicted_share * examples + 0.5))
 
     def predict_exactly(self, waiting: int, evicted: int) -> Prediction:
         """Return the cost of learning and evicting given numbers of examples."""
@@ -261,8 +261,8 @@ class Predictions:
         if expected is not None:
             self._errors.append(abs(expected.elapsed_s / update.elapsed_s - 1.0))
         if (outlook := self._outlook(row.device)) is not None:
-            known = outlook.predict_exactly(update.learned, update.evicted)
-            self._law_errors.append(abs(known.elapsed_s / update.elapsed_s - 1.0))
+            exact = outlook.predict_exactly(update.learned, update.evicted)
+            self._law_errors.append(abs(exact.elapsed_s / update.elapsed_s - 1.0))
 
     @property
     def reports(self) -> int:

@@ -324,8 +324,8 @@ def _find_misfit(update: Update, stored: Stored, least: Prediction, evicted_shar
     net = update.learned - update.evicted
     if stored.records is not None and net != stored.records:
         return f"update claims {net:,} more examples; its delta has {stored.records:,}"
-    if stored.held is not None and not update.rebuilt:
-        most = _evictable(stored.held, evicted_share)
+    if stored.examples is not None and not update.rebuilt:
+        most = _evictable(stored.examples, evicted_share)
         if update.evicted > most:
             return f"update claims {update.evicted:,} evicted examples; at most {most:,} can be"
     for unit, claimed, needed in (
@@ -349,15 +349,15 @@ def _credit(update: Update, stored: Stored, examples: int, evicted_share: float)
     return max(stored.records + hidden, 0)
 
 
-def _evictable(held: int, evicted_share: float) -> int:
+def _evictable(examples: int, evicted_share: float) -> int:
     """Return a generous limit of the evictions in one training."""
-    return int(2.0 * evicted_share * max(held, 0)) + 1
+    return int(2.0 * evicted_share * max(examples, 0)) + 1
 
 
 def _is_exaggerated(announced: int, update: Update, stored: Stored) -> bool:
     """Return whether a worker announced far more waiting examples than it learned."""
     # items of histories can be repeated; without an earlier update, nothing is certain
-    allowed = _ANNOUNCED if stored.held is not None else _REPEATED
+    allowed = _ANNOUNCED if stored.examples is not None else _REPEATED
     return announced > allowed * max(update.learned, 1)
 
 

@@ -42,10 +42,10 @@ __all__ = [
 ]
 
 
-def _admit(name: str, found: Any) -> Callable[..., Selector]:  # noqa: ANN401, ARG001
-    if not (callable(found) and hasattr(found, "select")):
-        raise BadInput(f"{found!r} is no selector class: it has no method select")
-    return found  # type: ignore[no-any-return]
+def _admit(name: str, plugin: Any) -> Callable[..., Selector]:  # noqa: ANN401, ARG001
+    if not (callable(plugin) and hasattr(plugin, "select")):
+        raise BadInput(f"{plugin!r} is no selector class: it has no method select")
+    return plugin  # type: ignore[no-any-return]
 
 
 SELECTORS: Registry[Callable[..., Selector]] = Registry(
@@ -73,8 +73,8 @@ def make_selector(name: str, settings: Mapping[str, object] | None = None) -> Se
     """
     if name not in SELECTORS:
         raise unknown_name("selector", name, SELECTORS)
-    known = keys_of(SELECTORS[name])
+    keys = keys_of(SELECTORS[name])
     for key in settings or {}:
-        if key not in known:
-            raise BadInput(f"no key {key!r} for the selector {name}; {nearest(key, known)}")
+        if key not in keys:
+            raise BadInput(f"no key {key!r} for the selector {name}; {nearest(key, keys)}")
     return SELECTORS[name](**(settings or {}))

@@ -118,7 +118,7 @@ class ErasureRequest(msgspec.Struct, frozen=True, kw_only=True):
         names = _plain_names(owners)
         if not names and not examples:
             raise BadInput("no person is named; give the names of one or more owners")
-        wrong = [one for one in examples if not re.fullmatch("[0-9a-f]{64}", one)]
+        wrong = [example for example in examples if not re.fullmatch("[0-9a-f]{64}", example)]
         if wrong:
             raise BadInput(
                 f"{wrong[0]!r} is not the id of an example; `dealfl show OWNER --ids` lists them"
@@ -129,7 +129,7 @@ class ErasureRequest(msgspec.Struct, frozen=True, kw_only=True):
             requested_by=requested_by or _account(),
             entries=[
                 *(entry for name in names for entry in resolve_owner(key, name)),
-                *(EXAMPLE + bytes.fromhex(one) for one in examples),
+                *(EXAMPLE + bytes.fromhex(example) for example in examples),
             ],
             commitments=[commit_to(name, salt) for name, salt in salts.items()],
             salts={name: salt.hex() for name, salt in salts.items()},

@@ -400,7 +400,7 @@ class Journal(Database):
         query = "SELECT 1 FROM reached WHERE number = ? AND chain = ?"
         return self._db.execute(query, position).fetchone() is not None
 
-    def reach(self, before: Position, after: Position) -> None:
+    def note_reached(self, before: Position, after: Position) -> None:
         """Note that the worker has forgotten everyone between two positions in the list."""
         if self.has_reached(before) and not self.has_reached(after):
             # positions after `before` were in a list that the server has lost

@@ -115,7 +115,7 @@ class ResidentModel:
         self._memory = memory
         self._live: Learner | None = None
         self._changes = -1  # the journal's count of those that the model has seen
-        self._unsettled: list[tuple[Sequence[AnyRecord], ...]] = []
+        self._uncommitted: list[tuple[Sequence[AnyRecord], ...]] = []
         self._storage: PagedStorage | None = None
         self._counts = (0, 0, 0)
         self.rebuilt = 0  # times
@@ -125,11 +125,11 @@ class ResidentModel:
         """The model; it is built from the journal if it missed a change."""
         changes = self._journal.state.changes
         if changes != self._changes:
-            self._unsettled.clear()
+            self._uncommitted.clear()
         if self._live is None or changes != self._changes:
             self._live = None
             live = self._build(self._journal.records(State.LEARNED))
-            for change in self._unsettled:
+            for change in self._uncommitted:
                 live.update_records(*change)
             self._live = live
             self._changes = changes
@@ -150,7 +150,7 @@ class ResidentModel:
         except BaseException:
             self._live = None  # it may hold half a change
             raise
-        self._unsettled.append((learn, forget, kept))
+        self._uncommitted.append((learn, forget, kept))
         self._note()
         return change
 
@@ -169,9 +169,9 @@ class ResidentModel:
         self._live = self._build(records)
         self._note()
 
-    def settle(self) -> Training:
+    def commit(self) -> Training:
         """Note that the journal holds all changes; return pages and factors since the last time."""
-        self._unsettled.clear()
+        self._uncommitted.clear()
         before = self._counts
         self._counts = self._count()
         ins, outs, again = (new - old for new, old in zip(self._counts, before, strict=True))
@@ -264,8 +264,8 @@ class Recovery:
     @property
     def size(self) -> int:
         """The number of records to hold back: none if they were too few for a verdict."""
-        held = (State.LEARNED, State.WAITING, State.VALIDATION)
-        size = int(self._share * sum(map(self._journal.count, held)))
+        states = (State.LEARNED, State.WAITING, State.VALIDATION)
+        size = int(self._share * sum(map(self._journal.count, states)))
         return size if size >= _MIN_VALIDATION else 0
 
     @property
@@ -276,10 +276,10 @@ class Recovery:
     def score(self, model: Learner) -> float | None:
         """Return the score of a model on the records held back; None if there is none."""
         hidden = self._journal.records(State.VALIDATION)
-        known: Sequence[Record] = ()
+        learned: Sequence[Record] = ()
         if model.whole_owners:
-            known = self._journal.records_of(record.owner for record in hidden)[State.LEARNED]
-        score = model.score_records(hidden, known)
+            learned = self._journal.records_of(record.owner for record in hidden)[State.LEARNED]
+        score = model.score_records(hidden, learned)
         if score is not None:
             self._scored.append(model.last_work.operations)
         return score

@@ -140,13 +140,13 @@ class Scheme:
         return Change(everything.delta - sent.delta, everything.learned, Work(0, 0))
 
 
-def _admit(name: str, found: Any) -> Scheme:  # noqa: ANN401
+def _admit(name: str, plugin: Any) -> Scheme:  # noqa: ANN401
     """Return a scheme that trains on the change, for a retention policy from a plugin."""
-    if isinstance(found, Scheme):
-        return found
-    retention = found() if isinstance(found, type) else found
+    if isinstance(plugin, Scheme):
+        return plugin
+    retention = plugin() if isinstance(plugin, type) else plugin
     if not callable(getattr(retention, "evict", None)):
-        raise BadInput(f"{found!r} is not a dealfl.worker.Retention: it has no method evict")
+        raise BadInput(f"{plugin!r} is not a dealfl.worker.Retention: it has no method evict")
     return Scheme(retention, label=name)
 
 

@@ -146,7 +146,7 @@ class Trainer:
         after = before + len(new) - len(evicted)
         examples = len(kept) + len(new)
         training = replace(
-            self._settle(),
+            self._commit(),
             learned_operations=change.learned.operations,
             forgotten_operations=change.forgotten.operations,
             reviewed_operations=self._recovery.take_operations(),
@@ -229,9 +229,9 @@ class Trainer:
                 resident.retrain([*kept, *new])
             return change
 
-    def _settle(self) -> Training:
+    def _commit(self) -> Training:
         """Finish a change of the resident model; return what it counted."""
-        return Training() if self._resident is None else self._resident.settle()
+        return Training() if self._resident is None else self._resident.commit()
 
     def _learn_back(self, evicted: list[Record], due_s: float) -> None:
         """Learn evicted records again, as an ordinary update."""
@@ -241,7 +241,7 @@ class Trainer:
         self._journal.move([record.id for record in evicted], State.GRACE, State.LEARNED)
         self._journal.state.learned += len(evicted)
         self._journal.state.recovered += len(evicted)
-        self._post_learned(change, self._settle(), due_s, len(evicted))
+        self._post_learned(change, self._commit(), due_s, len(evicted))
 
     def post_full_sum(self, now_s: float) -> None:
         """Post the statistics of all learned records; a new incarnation starts from zero."""
@@ -337,7 +337,7 @@ class Trainer:
         if self._resident is not None:
             self._resident.update((), learned, kept)
             self._resident.flush()
-            self._resident.settle()
+            self._resident.commit()
         self._meter.cost(Training(forgotten_operations=change.forgotten.operations, wakes=False))
         for state, records in by_state.items():
             self._journal.delete([record.id for record in records], state)

@@ -75,7 +75,7 @@ class Membership:
         self._announce_every_s = announce_every_s
         self._sleeps = sleeps is not None
         self._first_call = sleeps or (1, 0.0)
-        self.greets = False  # whether the next call announces the worker in any case
+        self.must_announce = False  # whether the next call announces the worker in any case
 
     def begin_session(self, after: int = 0) -> None:
         """Draw a number for this process above earlier ones; answers to those mean nothing."""
@@ -94,7 +94,7 @@ class Membership:
     def follows(self, epoch: str) -> bool:
         """Return whether a message belongs to the worker's epoch; if not, announce the worker."""
         is_own = epoch == self._journal.state.epoch
-        self.greets |= not is_own
+        self.must_announce |= not is_own
         return is_own
 
     # -- announcements --------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Membership:
         A worker that sleeps announces itself unless the server sends it to sleep at once.
         """
         if self._announce_every_s == math.inf:
-            self.greets |= self._sleeps or self._journal.count(State.WAITING) > 0
+            self.must_announce |= self._sleeps or self._journal.count(State.WAITING) > 0
 
     # -- sleeping -------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class Membership:
         state.settled_s = now_s
         if self._sleeps:
             state.call = Call(message.waiting, now_s, now_s + message.within_s)
-            self.greets = False
+            self.must_announce = False
 
     @property
     def is_asleep(self) -> bool:
@@ -138,9 +138,9 @@ class Membership:
         call = self._call
         if call is not None:
             is_time = not call.since_s <= now_s < call.until_s
-            if waiting >= max(call.waiting, 1) or is_time or self.greets:
+            if waiting >= max(call.waiting, 1) or is_time or self.must_announce:
                 state.call = None
-                self.greets = True
+                self.must_announce = True
 
     def _per_hour(self, waiting: int, now_s: float) -> float:
         settled_s = self._journal.state.settled_s
@@ -163,9 +163,9 @@ class Membership:
         # a clock that jumped back must not silence a worker for long
         last_s = -math.inf if state.announced_s is None else state.announced_s
         is_recent = last_s <= now_s < last_s + self._every_s
-        if announced == state.announced and not self.greets and is_recent:
+        if announced == state.announced and not self.must_announce and is_recent:
             return []
-        self.greets = False
+        self.must_announce = False
         state.announced_s = now_s
         state.announced = announced
         device = self._device(now_s)
@@ -344,16 +344,16 @@ class Worker:
     @contextmanager
     def _keeping_flags(self) -> Iterator[None]:
         """Announce the worker and repeat messages later, if the call that should do it fails."""
-        flags = (self._membership.greets, self._reconnected)
+        flags = (self._membership.must_announce, self._reconnected)
         try:
             yield
         except BaseException:
-            self._membership.greets, self._reconnected = flags
+            self._membership.must_announce, self._reconnected = flags
             raise
 
     def reconnect(self) -> None:
         """Announce the worker in the next call and repeat what has no receipt: it may be lost."""
-        self._membership.greets = self._reconnected = True
+        self._membership.must_announce = self._reconnected = True
 
     @property
     def is_asleep(self) -> bool:
@@ -418,7 +418,7 @@ class Worker:
         if self._journal.has_reached(end):
             self._trainer.finish_erasure()
             return True
-        self._membership.greets = True
+        self._membership.must_announce = True
         return False
 
     def _receive_assignment(self, message: Assignment, now_s: float) -> Declined | None:
@@ -461,7 +461,7 @@ class Worker:
         state = self._journal.state
         if state.unable and not self._reason_to_decline(now_s):
             state.unable = ""
-            self._membership.greets = True
+            self._membership.must_announce = True
         return bool(state.unable)
 
     def _decline(self, round_number: int, reason: str) -> Declined:
@@ -480,7 +480,7 @@ class Worker:
         examples = self._outbox.find_answer(request_hash) if message.request else None
         if examples is None:
             examples = self._trainer.apply_request(message.owners, now_s)
-        self._journal.reach(message.before, message.after)
+        self._journal.note_reached(message.before, message.after)
         if message.request:
             self._trainer.finish_erasure()
             self._outbox.post_answer(request_hash, message.request, examples, now_s)

@@ -215,7 +215,7 @@ class LiveView(Watcher):
         from rich.live import Live
 
         self._title, self._clock = title, clock
-        self._scheme, self._number, self._of = "", 0, 0
+        self._scheme, self._place, self._of = "", 0, 0
         self._qualities: list[float] = []
         self._seen_round = 0
         self._next_s = 0.0
@@ -235,7 +235,7 @@ class LiveView(Watcher):
 
     def start_scheme(self, scheme: str, number: int, of: int) -> None:
         """Start a scheme."""
-        self._scheme, self._number, self._of = scheme, number, of
+        self._scheme, self._place, self._of = scheme, number, of
         self._remaining.start_scheme(number, of)
         self._qualities, self._seen_round, self._progress = [], 0, None
         self._show()
@@ -269,7 +269,7 @@ class LiveView(Watcher):
         rows.add_column()
         for name, shown in self._lines():
             rows.add_row(name, shown)
-        scheme = f" · {self._scheme} ({self._number} of {self._of})"
+        scheme = f" · {self._scheme} ({self._place} of {self._of})"
         title = Text(for_terminal(self._title) + scheme)  # a plain string would be markup
         return Panel(rows, title=title, subtitle="Ctrl-C stops; --resume continues", expand=False)
 
@@ -277,7 +277,7 @@ class LiveView(Watcher):
         from rich.progress_bar import ProgressBar
 
         lines: list[tuple[str, Any]] = [("", "reading the data …")]
-        if self._number > 1 or self._progress is not None:
+        if self._place > 1 or self._progress is not None:
             bar = ProgressBar(total=1.0, completed=self._remaining.share, width=44)
             lines = [("whole run", str(self._remaining)), ("", bar)]
         if self._progress is not None:

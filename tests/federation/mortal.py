@@ -41,6 +41,7 @@ class Life(msgspec.Struct, frozen=True):
     failpoint: str = ""
     naive: bool = False
     learner: str = "naive_bayes"
+    kept_rounds: int = 0
     id: str = ""  # random: an earlier process that was late is not taken for this one
 
 
@@ -231,7 +232,7 @@ def _server_calls(life: Life, fate: Fate) -> tuple[Callable[[Call], Step], Calla
         connections.append(connecting(kind, fate)(path, **options))
         return connections[-1]
 
-    ledger = Ledger(life.path, connect=connect)
+    ledger = Ledger(life.path, kept_rounds=life.kept_rounds, connect=connect)
     server = new_server(ledger, life.learner)
 
     def answer(call: Call) -> Step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from typing import Any
 
@@ -14,6 +15,11 @@ from dealfl.server.selection import Everyone
 from dealfl.worker import Cost, Journal, Record, State, Worker
 
 KEY = b"key of the job"
+
+
+def draw_kept_rounds(seed: int) -> int:
+    """Return a length of the ledger's history: so short that it is thinned all the time, or long."""
+    return random.Random(f"kept rounds {seed}").choice((3, 1_000))
 
 
 class Connect:

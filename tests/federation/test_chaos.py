@@ -22,6 +22,7 @@ from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone, Uniform
 from dealfl.simulate import Network, Simulation
 from dealfl.worker import SCHEMES, Cost, Journal, State, Worker, WorkerKeys
+from tests.federation.parts import draw_kept_rounds
 
 KEY = b"key of the job"
 Made = Callable[[], Any]
@@ -68,7 +69,7 @@ class Chaos:
             recovery_tolerance=0.0,
         )
         self.make = MAKERS[learner]
-        self.ledger = Ledger()
+        self.ledger = Ledger(kept_rounds=draw_kept_rounds(seed))
         self.journals: dict[str, Journal] = {}
         self.owners: dict[str, list[str]] = {}
         self.erased: list[str] = []

@@ -57,7 +57,8 @@ class Pair:
     def __init__(self, folder: Path, learner: str, stack: ExitStack) -> None:
         make = MAKERS[learner]
         self.learner = learner
-        self.ledger = stack.enter_context(closing(Ledger(folder / "ledger.db", connect=CONNECT)))
+        ledger = Ledger(folder / "ledger.db", kept_rounds=1, connect=CONNECT)  # thinned each round
+        self.ledger = stack.enter_context(closing(ledger))
         self.journal = stack.enter_context(closing(Journal(folder / "journal.db", connect=CONNECT)))
         rules = Rules(rounds=10**6, ttl_s=20.0, publish_every_s=0.0)
         self.server = Server("job", make, self.ledger, rules, Everyone())

@@ -18,7 +18,7 @@ KEY = b"key of the job"
 
 
 def draw_kept_rounds(seed: int) -> int:
-    """Return a length of the ledger's history: so short that it is thinned all the time, or long."""
+    """Return a length of the ledger's history: short, thinned all the time, or long."""
     return random.Random(f"kept rounds {seed}").choice((3, 1_000))
 
 

@@ -104,7 +104,7 @@ def test_a_worker_gets_no_answer(broker: RunningBroker) -> None:
         (b'{"id": "1"}', "verb"),
         (b'{"id": "1", "verb": "greet", "arguments": {"who": 1}}', "unexpected"),
         (b'{"id": "1", "verb": "greet", "more": 1}', "unknown field"),
-        (b" " * (1 << 21), "the limit"),
+        (b" " * (1 << 24), "the limit"),
         (b'{"id": "' + b"1" * 100 + b'", "verb": "greet"}', "length"),
     ],
 )
@@ -113,6 +113,14 @@ def test_what_is_wrong_with_a_question_is_the_answer(payload: bytes, problem: st
     assert problem in answer["error"]
     assert answer["error"]
     assert answer["result"] is None
+
+
+def test_a_question_has_room_for_a_hundred_thousand_owners() -> None:
+    control = Control({"erase": lambda owners: len(owners)})
+    owners = [f"{number:066x}" for number in range(100_000)]
+    question = {"id": "7", "verb": "erase", "arguments": {"owners": owners}}
+    answer = msgspec.json.decode(unpack(control.answer("ann", pack(msgspec.json.encode(question)))))
+    assert answer == {"id": "7", "result": 100_000, "error": ""}
 
 
 def test_a_repeated_question_is_answered_again_but_done_once() -> None:

@@ -5,6 +5,7 @@ import json
 import math
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,11 @@ from dealfl.runs import (
     retrain,
 )
 from dealfl.runs.erasing import carry_out
-from dealfl.runs.erasures import put_request
+from dealfl.runs.erasures import find_queued, put_request
 from dealfl.runs.finished_run import open_finished
 from dealfl.simulate import FleetRun
 from dealfl.worker import State
+from dealfl.worker.trainer import Trainer
 from tests.runs.erased_people import LEARNERS, make_fleet
 
 Captured = pytest.CaptureFixture[str]
@@ -298,3 +300,37 @@ def test_copies_are_deleted_although_somebody_is_readmitted_in_the_same_queue(
     put_request(people_run, ErasureRequest.erasing(["person 3"], [], key, "test"))
     carry_out(people_run)
     assert not model.exists()
+
+
+@pytest.mark.parametrize("calls", [pytest.param(1, marks=pytest.mark.soak), 6])
+def test_a_request_of_many_persons_killed_midway_is_completed_and_certified_as_one(
+    people_run: RunFolder, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    names = [f"person {number}" for number in range(12_001)]
+    learned = sum(one.learned for name in names[:12] for one in find_holdings(people_run, name))
+    apply, left = Trainer.apply_request, iter(range(calls))
+
+    def killed(trainer: Trainer, entries: Sequence[bytes], now_s: float) -> int:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return apply(trainer, entries, now_s)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "apply_request", killed)
+        with pytest.raises(KeyboardInterrupt):
+            erase_owners(people_run, names, requested_by="test")
+    (status,) = list_erasures(people_run)
+    assert (status.persons, status.published) == (12_001, False)
+    assert len(status.outstanding) == 4, "no worker has answered all of it"
+    erasure = erase_owners(people_run, names, requested_by="test").erasure
+    first, again = list_erasures(people_run)
+    assert (first.persons, first.published, first.outstanding) == (12_001, True, [])
+    assert (again.persons, again.published, again.outstanding) == (12_001, True, [])
+    assert first.examples + again.examples == learned
+    assert (erasure.persons, erasure.final) == (12_001, True)
+    assert erasure.after is not None
+    assert erasure.after.digest == retrain(people_run)
+    assert find_queued(people_run) == {}
+    certificates = [*(people_run.path / "certificates").glob("*.json")]
+    assert len(certificates) == 2, "one for each request"
+    assert not any(held_bodies(people_run).values())

@@ -2,12 +2,14 @@
 
 import pytest
 
+from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
 from dealfl.protocol.messages import Erase
 from dealfl.protocol.transport import encode
 from dealfl.server import Ledger, Server
 from dealfl.worker import Journal, Worker
-from tests.federation.parts import server, worker
+from tests.federation.parts import KEY, examples, row, server, worker
+from tests.server.test_thinned_history import talk
 
 MAX_BYTES = 200_000
 
@@ -61,14 +63,57 @@ def test_a_worker_that_lacks_many_requests_gets_them_in_turn() -> None:
     assert journal.has_reached(one._ledger.erasures.end())
 
 
-def test_the_largest_request_is_one_message_and_a_larger_one_is_refused() -> None:
-    one = server(Ledger())
-    with pytest.raises(BadInput, match="cut a longer list into several requests"):
-        one.erase("r", entries(0, 5_001), 0.0)
-    assert len(encode(one.erase("r", entries(0, 5_000), 0.0).messages)) <= MAX_BYTES
+def test_a_request_of_many_owners_becomes_several_messages_and_stays_one_request() -> None:
+    one = server(Ledger(), publish_every_s=0.0)
     journal = Journal(journal_id="mark")
-    newcomer = worker(journal=journal)
-    step = newcomer.handle((), 1.0)
-    for _ in range(4):
-        step = newcomer.handle(one.handle(step.messages, 1.0).messages, 1.0)
-    assert journal.suppresses(entries(4_999, 1)[0])
+    phone = worker(journal=journal)
+    read_list(one, phone)
+    orders = one.erase("r", entries(0, 12_001), 2.0).messages
+    assert [len(encode([order])) <= MAX_BYTES for order in orders] == [True] * 3
+    assert one.erase("r", entries(0, 12_001)[::-1], 3.0).messages == orders, "a repetition"
+    for changed in (entries(0, 12_000), entries(1, 12_001), entries(0, 5_000)):
+        with pytest.raises(BadInput, match="with other owners exists"):
+            one.erase("r", changed, 3.0)
+    for number, order in enumerate(orders):
+        assert one.reader.answers("r") == {}, "no worker has answered the whole request"
+        one.handle(phone.handle([order], 4.0 + number).messages, 4.0 + number)
+        phone = worker(journal=journal)  # killed between two messages
+    read_list(one, phone)
+    assert one.reader.answers("r") == {"w": 0}
+    (listed,) = one.reader.erasures()
+    assert sorted(listed.owners) == entries(0, 12_001)
+    assert journal.suppresses(entries(12_000, 1)[0])
+    assert journal.has_reached(one._ledger.erasures.end())
+
+
+def test_a_request_of_many_owners_is_shown_by_the_version_that_contains_all_of_it() -> None:
+    one = server(Ledger(), rounds=10**6, publish_every_s=0.0)
+    phone = worker(forget_fraction="0")
+    names = {owner_hash(KEY, f"person {number}"): f"person {number}" for number in range(12_001)}
+    hashes = sorted(names)
+    held = [names[hashes[index]] for index in (0, 6_000, 12_000)]  # one person in each message
+    phone.ingest([(owner, row(0.0, 0.5, 1.0)) for owner in [*held, "somebody else"]])
+    talk(one, phone, 1.0)
+    last = one.reader.last_version()
+    for number, order in enumerate(one.erase("r", hashes, 2.0).messages):
+        assert one.reader.versions_around("r") == (last, None)
+        assert not one.reader.erasures("r")[0].published
+        assert one.reader.count_deleted("r")[1] == number
+        one.handle(phone.handle([order], 3.0 + number).messages, 3.0 + number)
+    for now_s in (100.0, 200.0):
+        talk(one, phone, now_s)
+    before, after = one.reader.versions_around("r")
+    assert before == last
+    assert after is not None
+    assert after.digest == one.model.digest()
+    assert one.reader.erasures("r")[0].published
+    assert one.reader.count_deleted("r") == (3, 3)
+    assert one.model.statistics == examples(1)
+
+
+@pytest.mark.parametrize(("name", "owners"), [("r", []), ("", [b"a"]), ("r", [b"a" * 65])])
+def test_a_request_that_no_worker_could_read_is_refused(name: str, owners: list[bytes]) -> None:
+    one = server(Ledger())
+    with pytest.raises(BadInput, match="1 or more owners"):
+        one.erase(name, owners, 0.0)
+    assert one.reader.count_erasures() == (0, 0)

@@ -23,7 +23,7 @@ from dealfl.network.topics import Topics
 from dealfl.protocol import Assembly, pack, split, unpack
 
 _LOG = logging.getLogger("dealfl.network")
-_MAX_QUESTION = 1 << 20
+_MAX_QUESTION = 1 << 23  # 100,000 owners to erase
 _REPEAT_S = 1.0
 _REMEMBERED = 64  # answers, for questions that arrive again
 

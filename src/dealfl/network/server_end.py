@@ -22,6 +22,7 @@ from dealfl.protocol import (
     Asleep,
     Assembly,
     Assignment,
+    Erase,
     Message,
     Published,
     decode,
@@ -196,6 +197,8 @@ class ServerEnd:
                 self._version = message.version
                 for connection in self.connections:
                     self._publish_model(connection)
+            elif isinstance(message, Erase) and not message.worker:
+                self._send_to("", [message])  # a large request has several: none is a large packet
             else:
                 packets.setdefault(message.worker, []).append(message)
         for worker, grouped in packets.items():

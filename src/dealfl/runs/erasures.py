@@ -81,14 +81,15 @@ def list_erasures(run: RunFolder, request: str = "") -> list[RequestStatus]:
         statuses = []
         for erasure in reader.erasures(request):
             answers = reader.answers(erasure.name)
+            removed, claimed = reader.count_deleted(erasure.name)
             missing = sorted(heard_s.keys() - answers.keys()) if not erasure.published else []
             count = len if erasure.is_readmission else count_persons
             statuses.append(
                 RequestStatus(
                     erasure.name,
                     count(erasure.owners),
-                    reader.count_removed(erasure.name),
-                    sum(answers.values()),
+                    removed,
+                    claimed,
                     len(answers),
                     missing,
                     erasure.published,

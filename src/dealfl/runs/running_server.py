@@ -20,6 +20,7 @@ from dealfl.erasure import (
     open_signing_key,
     verify_certificate,
 )
+from dealfl.errors import BadInput
 from dealfl.runs.erasing import ErasureResult
 from dealfl.runs.erasures import CERTIFICATES, RequestStatus, certify, list_erasures
 from dealfl.runs.folder import RunFolder
@@ -30,6 +31,8 @@ from dealfl.runs.workers import WorkerStatus, read_worker_rounds, read_workers
 from dealfl.storage import make_folder, replace_file
 
 _POLL_S = 0.5
+_MANY_OWNERS = 1_000
+_MAX_ENTRIES = 100_000  # that fit into one question
 
 
 def answers_about(run: RunFolder) -> dict[str, Callable[..., object]]:
@@ -115,6 +118,8 @@ class RunningServer:
     ) -> ErasureResult:
         """Erase persons or examples from the running federation, and fetch a certificate."""
         key = bytes.fromhex(self._credentials.owners_key)
+        if len(owners) > _MANY_OWNERS:
+            progress(f"hashing {len(owners):,} names; with a slow key 1,000 take half a minute")
         new = ErasureRequest.erasing(owners, examples, key, requested_by)
         self._request(new)
         until_s, last = time.monotonic() + wait_s, ""
@@ -137,6 +142,11 @@ class RunningServer:
 
     def _request(self, new: ErasureRequest) -> None:
         entries = [entry.hex() for entry in new.entries]
+        if len(entries) > _MAX_ENTRIES:
+            raise BadInput(
+                f"the request has {len(entries):,} owners and examples; a running server takes "
+                f"{_MAX_ENTRIES:,} at once; give the names in several commands"
+            )
         self._ask(
             "erase",
             dict[str, Any],

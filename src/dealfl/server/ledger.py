@@ -13,7 +13,7 @@ import hmac
 import math
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -24,7 +24,7 @@ import msgspec
 from dealfl.erasure import count_persons, hash_request, next_position
 from dealfl.errors import BadBytes, BadInput
 from dealfl.exact import Statistics
-from dealfl.protocol import Erased, Position, Update
+from dealfl.protocol import MAX_OWNERS, Erased, Position, Update
 from dealfl.server.ledger_reader import (
     DURATIONS_S,
     LedgerReader,
@@ -83,8 +83,9 @@ CREATE TABLE past_selections (worker TEXT PRIMARY KEY, selected INTEGER NOT NULL
 CREATE TABLE past_rounds (reason TEXT NOT NULL, within_s REAL NOT NULL, rounds INTEGER NOT NULL,
   duration_s REAL NOT NULL, PRIMARY KEY (reason, within_s)) WITHOUT ROWID;
 CREATE TABLE erasures (
-  number INTEGER PRIMARY KEY, request TEXT NOT NULL UNIQUE, owners BLOB NOT NULL,
+  number INTEGER PRIMARY KEY, request TEXT NOT NULL, owners BLOB NOT NULL,
   hash BLOB NOT NULL, chain BLOB NOT NULL, requested_s REAL NOT NULL, requested_by TEXT NOT NULL);
+CREATE INDEX erasures_by_request ON erasures (request);
 CREATE TABLE answers (
   number INTEGER NOT NULL, worker TEXT NOT NULL, examples INTEGER NOT NULL,
   removed INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (number, worker)) WITHOUT ROWID;
@@ -588,26 +589,34 @@ class ErasureStore:
         return Position(*(row.fetchone() or ()))
 
     def put(
-        self, name: str, owners: tuple[bytes, ...], requested_s: float, requested_by: str = ""
-    ) -> Listed:
-        """Append a request to the list; a repetition changes nothing, other owners are refused."""
-        own = hash_request(name, owners)
-        before = self.end()
-        row = self._execute(
-            "SELECT number, hash FROM erasures WHERE request = ?", (name,)
-        ).fetchone()
-        if row is None:
-            after = next_position(before, [own])
-            body = msgspec.msgpack.encode(owners)
-            values = (after.number, name, body, own, after.chain, requested_s, requested_by)
-            self._execute("INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-            self._ledger.drop("erasures")
-            return Listed(name, owners, before, after)
-        if row[1] != own:
+        self, name: str, owners: Sequence[bytes], requested_s: float, requested_by: str = ""
+    ) -> list[Listed]:
+        """Append a request to the list; a repetition changes nothing, other owners are refused.
+
+        One with many owners becomes several entries of the same name, each as large as a message.
+        """
+        firsts = range(0, len(owners), MAX_OWNERS)
+        parts = [tuple(owners[first : first + MAX_OWNERS]) for first in firsts]
+        listed = self._listed("e.request = ? ORDER BY e.number", name)
+        if not listed:
+            for part in parts:
+                self._append(name, part, requested_s, requested_by)
+            return self._listed("e.request = ? ORDER BY e.number", name)
+        if [one.owners for one in listed] != parts:
             raise BadInput(
                 f"an erasure called {name!r} with other owners exists; choose another name"
             )
-        return self._listed("e.number = ?", row[0])[0]
+        return listed
+
+    def _append(
+        self, name: str, owners: tuple[bytes, ...], requested_s: float, requested_by: str
+    ) -> None:
+        own = hash_request(name, owners)
+        after = next_position(self.end(), [own])
+        body = msgspec.msgpack.encode(owners)
+        values = (after.number, name, body, own, after.chain, requested_s, requested_by)
+        self._execute("INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        self._ledger.drop("erasures")
 
     def find_common(self, positions: Iterable[Position]) -> Position:
         """Return the first of some positions that is in the list; its beginning if none is."""

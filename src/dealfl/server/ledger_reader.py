@@ -7,6 +7,8 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -247,9 +249,10 @@ class LedgerReader:
 
     def versions_around(self, request: str) -> tuple[Version | None, Version | None]:
         """Return the last version before an erasure, and the first that shows it to workers."""
-        number = "(SELECT number FROM erasures WHERE request = ?)"
-        before = self._version(f"erased < {number} ORDER BY version DESC", request)
-        after = self._version(f"erased >= {number} AND delivered = 1 ORDER BY version", request)
+        first = "(SELECT min(number) FROM erasures WHERE request = ?)"
+        last = "(SELECT max(number) FROM erasures WHERE request = ?)"
+        before = self._version(f"erased < {first} ORDER BY version DESC", request)
+        after = self._version(f"erased >= {last} AND delivered = 1 ORDER BY version", request)
         return before, after
 
     def _version(self, condition: str, *values: str) -> Version | None:
@@ -274,33 +277,44 @@ class LedgerReader:
         return int(requested), int(self._db.execute(query).fetchone()[0])
 
     def erasures(self, name: str = "") -> list[RecordedErasure]:
-        """Return erasure requests, in their order."""
+        """Return erasure requests, in their order; the entries of a large one are joined."""
         _, shown = self.count_erasures()
         query = "SELECT request, owners, requested_s, requested_by, number FROM erasures WHERE "
-        query += "request = ?" if name else "? = '' ORDER BY number"
+        query += "request = ? ORDER BY number" if name else "? = '' ORDER BY number"
         rows = self._db.execute(query, (name,))
         decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
-        return [
-            RecordedErasure(row[0], decode(row[1]), row[2], row[3], row[4] <= shown) for row in rows
-        ]
+        requests = []
+        for request, entries in groupby(rows, key=itemgetter(0)):
+            parts = list(entries)
+            _, _, requested_s, requested_by, last = parts[-1]
+            owners = tuple(owner for part in parts for owner in decode(part[1]))
+            requests.append(
+                RecordedErasure(request, owners, requested_s, requested_by, last <= shown)
+            )
+        return requests
 
     def answers(self, request: str) -> dict[str, int]:
-        """Return how many examples each worker claims to have deleted for an erasure request."""
+        """Return how many examples each worker claims to have deleted for an erasure request.
+
+        A worker that has answered only some entries of a large request is not listed.
+        """
         rows = self._db.execute(
-            "SELECT w.name, coalesce(a.examples, 0) FROM erasures e JOIN workers w "
+            "SELECT w.name, sum(coalesce(a.examples, 0)) FROM erasures e JOIN workers w "
             "LEFT JOIN answers a ON a.number = e.number AND a.worker = w.name "
-            "WHERE e.request = ? AND (a.examples IS NOT NULL OR w.answered >= e.number)",
+            "WHERE e.request = ? GROUP BY w.name "
+            "HAVING min(a.examples IS NOT NULL OR w.answered >= e.number)",
             (request,),
         )
         return dict(rows.fetchall())
 
-    def count_removed(self, request: str) -> int:
-        """Return how many examples left the sums of workers by an erasure request."""
+    def count_deleted(self, request: str) -> tuple[int, int]:
+        """Return how many examples left the sums by a request, and how many workers claim."""
         query = (
-            "SELECT coalesce(sum(removed), 0) FROM answers JOIN erasures USING (number) "
-            "WHERE request = ?"
+            "SELECT coalesce(sum(removed), 0), coalesce(sum(examples), 0) "
+            "FROM answers JOIN erasures USING (number) WHERE request = ?"
         )
-        return int(self._db.execute(query, (request,)).fetchone()[0])
+        removed, claimed = self._db.execute(query, (request,)).fetchone()
+        return int(removed), int(claimed)
 
     # -- workers --------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from dealfl.exact import Statistics
 from dealfl.learners import Learner
 from dealfl.protocol import (
     MAX_NAME,
-    MAX_OWNERS,
     Announce,
     Asleep,
     Declined,
@@ -180,17 +179,16 @@ class Server:
         self, request: str, owners: Sequence[bytes], now_s: float, requested_by: str = ""
     ) -> Step:
         """Request that all workers forget some owners or examples, or readmit owners."""
-        order = Erase(job=self.job, worker="", request=request, owners=tuple(owners))
-        if problem_of(order) is not None or not request or not owners:
-            raise BadInput(
-                f"erasure {for_terminal(request, MAX_NAME)!r} has {len(owners):,} owners; a name "
-                f"has at most {MAX_NAME} printable characters, a request 1 to {MAX_OWNERS:,} "
-                "owners; cut a longer list into several requests"
-            )
+        entries = sorted(set(owners))
         with self._transaction():
-            entries = tuple(sorted(set(owners)))
             listed = self._ledger.erasures.put(request, entries, now_s, requested_by[:MAX_NAME])
-        return Step((self._members.erase(listed),), None)
+            orders = tuple(self._members.erase(part) for part in listed)
+            if not request or not orders or any(problem_of(order) for order in orders):
+                raise BadInput(
+                    f"erasure {for_terminal(request, MAX_NAME)!r} has {len(entries):,} owners; a "
+                    f"name has at most {MAX_NAME} printable characters, a request 1 or more owners"
+                )
+        return Step(orders, None)
 
     def confirm(self, version: int) -> None:
         """Note that the transport keeps a published version for all workers."""

@@ -49,6 +49,21 @@ def test_a_worker_that_has_forgotten_settles_nothing_before_its_updates_count() 
     assert shown(one) == 1
 
 
+def test_a_later_announcement_is_confirmed_after_an_earlier_one_that_waits() -> None:
+    """The worker says nothing more: it has announced all that it has forgotten."""
+    one = joined("w", publish_every_s=0.0)
+    one.handle([update(1, name="w", round=1)], 1.0)
+    for number, request in enumerate(("r", "s", "t")):
+        end = erase(one, request, 2.0)
+        one.handle([forgot("w", end, 2 + number)], 3.0)
+    one.handle([update(2, delta=examples(0), name="w", round=None)], 4.0)
+    one.handle([], 100.0)
+    assert shown(one) == 1
+    one.handle([update(n, delta=examples(0), name="w", round=None) for n in (3, 4)], 101.0)
+    one.handle([], 200.0)
+    assert shown(one) == 3
+
+
 def test_a_batch_waits_for_what_was_taken_back() -> None:
     one = joined("v", "w", release_batch=2, rounds=9, publish_every_s=0.0)
     one.handle([update(1, name="v", round=1), update(1, name="w", round=1)], 1.0)

@@ -48,7 +48,8 @@ CREATE TABLE workers (
   flag TEXT NOT NULL, waiting_since_s REAL NOT NULL, examples INTEGER NOT NULL,
   doubts INTEGER NOT NULL, session INTEGER NOT NULL,
   answered INTEGER NOT NULL, forgotten INTEGER NOT NULL, forgetting INTEGER NOT NULL,
-  forgetting_at INTEGER NOT NULL, asleep INTEGER NOT NULL, sleeps INTEGER NOT NULL,
+  forgetting_at INTEGER NOT NULL, forgetting_later INTEGER NOT NULL,
+  forgetting_later_at INTEGER NOT NULL, asleep INTEGER NOT NULL, sleeps INTEGER NOT NULL,
   per_hour REAL NOT NULL, call_waiting INTEGER NOT NULL, call_by_s REAL NOT NULL,
   learned INTEGER NOT NULL, evicted INTEGER NOT NULL, behind INTEGER NOT NULL,
   removed INTEGER NOT NULL) WITHOUT ROWID;

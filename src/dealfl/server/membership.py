@@ -224,6 +224,8 @@ class Membership:
             forgotten=0,
             forgetting=0,
             forgetting_at=0,
+            forgetting_later=0,
+            forgetting_later_at=0,
         )
 
     def aggregate(self, rules: Rules) -> list[Message]:
@@ -256,12 +258,21 @@ def _is_alive(row: WorkerRow, now_s: float, presence_timeout_s: float) -> bool:
 def _note_forgetting(row: WorkerRow, number: int, sequence: int) -> WorkerRow:
     """Note that a worker has forgotten requests, which its updates up to a sequence show.
 
-    What was noted before stays, or a worker that is always ahead would never be done. A lower
-    sequence replaces it: the journal was restored, and the update that was awaited never comes.
+    What was noted before stays, or a worker that is always ahead would never be done; the last
+    announcement follows it. A lower sequence replaces it: the journal was restored, and the update
+    that was awaited never comes.
     """
     is_awaited = row.forgetting > row.forgotten and row.forgetting_at <= sequence
-    if row.forgotten < number and not is_awaited:
-        row = replace(row, forgetting=number, forgetting_at=sequence)
+    if row.forgotten < number and is_awaited:
+        row = replace(row, forgetting_later=number, forgetting_later_at=sequence)
+    elif row.forgotten < number:
+        row = replace(
+            row,
+            forgetting=number,
+            forgetting_at=sequence,
+            forgetting_later=0,
+            forgetting_later_at=0,
+        )
     return _confirm_forgetting(row)
 
 
@@ -271,6 +282,13 @@ def _note_catching_up(row: WorkerRow) -> WorkerRow:
 
 
 def _confirm_forgetting(row: WorkerRow) -> WorkerRow:
-    if row.forgetting > row.forgotten and row.counted >= row.forgetting_at:
-        return replace(row, forgotten=row.forgetting)
+    while row.forgetting > row.forgotten and row.counted >= row.forgetting_at:
+        row = replace(
+            row,
+            forgotten=row.forgetting,
+            forgetting=row.forgetting_later,
+            forgetting_at=row.forgetting_later_at,
+            forgetting_later=0,
+            forgetting_later_at=0,
+        )
     return row

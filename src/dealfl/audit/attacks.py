@@ -273,7 +273,7 @@ def _attack_regression(trials: int, sizes: Sequence[int], seed: int, report: Rep
         points += _two_models(data, public, size, trials, draw)
     for size in sizes:
         report(f"one update of {size}")
-        points.append(_one_update(learned, public, size, trials, draw))
+        points.append(_single_update(learned, public, size, trials, draw))
     return points
 
 
@@ -330,7 +330,7 @@ def _two_models(
     ]
 
 
-def _one_update(
+def _single_update(
     rows: Floats, public: Floats, size: int, trials: int, draw: np.random.Generator
 ) -> Point:
     """Return how well the Gram matrix of one update points at one of its rows."""

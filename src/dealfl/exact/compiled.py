@@ -152,8 +152,8 @@ class _Twin:
     def _is_cached(self) -> bool:
         loops = Path(self.plain.__code__.co_filename).parent / "loops.py"
         changed_s = loops.stat().st_mtime if loops.exists() else 0.0
-        found = loops.parent.glob(f"__pycache__/loops.{self.plain.__name__}-*.nbi")
-        return any(file.stat().st_mtime >= changed_s for file in found)
+        files = loops.parent.glob(f"__pycache__/loops.{self.plain.__name__}-*.nbi")
+        return any(file.stat().st_mtime >= changed_s for file in files)
 
     @property
     def module(self) -> str:

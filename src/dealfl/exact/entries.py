@@ -212,7 +212,7 @@ class Entries:
         return Entries(self.indices - start, self.values).dense(cells)
 
     @property
-    def place(self) -> Int64s | slice:
+    def span(self) -> Int64s | slice:
         """The indices, as a slice if they have no gaps: arrays in memory read it faster."""
         if not len(self):
             return self.indices

@@ -19,7 +19,7 @@ from dealfl.exact.statistics import Setting
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
-Places = NDArray[np.integer[Any]]
+Indices = NDArray[np.integer[Any]]
 Locate = Callable[[Int64s], tuple[int, int]]  # from a position in an array to its row and column
 
 _WHATS = ("feature", "target")
@@ -214,12 +214,10 @@ class FixedPoint:
         Floats
             One integer for each value.
         """
-        return self._points(
-            values, slice(None), lambda place: (first_row + place[0], place[1]), clip
-        )
+        return self._points(values, slice(None), lambda cell: (first_row + cell[0], cell[1]), clip)
 
     def quantise_stored(
-        self, values: Floats, columns: Places, row_starts: Places, *, clip: bool = False
+        self, values: Floats, columns: Indices, row_starts: Indices, *, clip: bool = False
     ) -> Int64s:
         """Return the integers of the stored values of a CSR matrix.
 
@@ -240,14 +238,14 @@ class FixedPoint:
             One integer for each value.
         """
 
-        def locate(place: Int64s) -> tuple[int, int]:
-            row = int(np.searchsorted(row_starts, place[0], side="right")) - 1
-            return row, int(columns[place[0]])
+        def locate(cell: Int64s) -> tuple[int, int]:
+            row = int(np.searchsorted(row_starts, cell[0], side="right")) - 1
+            return row, int(columns[cell[0]])
 
         return self._points(values, columns, locate, clip).astype(np.int64)
 
     def _points(
-        self, values: Floats, columns: slice | Places, locate: Locate, clip: bool
+        self, values: Floats, columns: slice | Indices, locate: Locate, clip: bool
     ) -> Floats:
         (bound, scale), centred = self._alike, values
         if len(bound) > 1:
@@ -258,11 +256,11 @@ class FixedPoint:
         low = -bound if self.signed else 0.0
         inside = (centred >= low) & (centred <= bound)
         if not inside.all():
-            for place in np.argwhere(~np.isfinite(values))[:1]:
-                raise _not_finite(*locate(place), values[tuple(place)], self.what)
+            for cell in np.argwhere(~np.isfinite(values))[:1]:
+                raise _not_finite(*locate(cell), values[tuple(cell)], self.what)
             if not clip:
-                place = np.argwhere(~inside)[0]
-                raise self._out_of_bounds(*locate(place), float(values[tuple(place)]))
+                cell = np.argwhere(~inside)[0]
+                raise self._out_of_bounds(*locate(cell), float(values[tuple(cell)]))
             centred = np.clip(centred, low, bound)
         return np.rint(centred * scale)
 
@@ -284,12 +282,12 @@ def bounds_from(settings: Mapping[str, Setting]) -> dict[str, Any]:
     >>> bounds_from(FixedPoint.of(2, [1.0, 90.0], 8).settings())
     {'fraction_bits': 8, 'feature_bound': [1.0, 128.0]}
     """
-    found: dict[str, Any] = dict(settings)
+    bounds: dict[str, Any] = dict(settings)
     for what in _WHATS:
-        exponent = found.pop(f"{what}_exponent", None)
+        exponent = bounds.pop(f"{what}_exponent", None)
         if exponent is not None:
-            found.setdefault(f"{what}_bound", np.ldexp(1.0, exponent).tolist())
-    return found
+            bounds.setdefault(f"{what}_bound", np.ldexp(1.0, exponent).tolist())
+    return bounds
 
 
 def _compact(values: Sequence[int | float]) -> Setting:

@@ -34,18 +34,18 @@ def add_values(
     """Write the low and high parts of sums; return whether all sums fit their width."""
     overflow = 0  # its sign
     if len(high) > 0:
-        for place in range(len(low)):
-            total = low[place] + other_low[place]
-            one, two = high[place], other_high[place]
-            top = one + two + (total >> 32)
-            overflow |= (one ^ top) & (two ^ top)
-            below[place], above[place] = total & _LOW, top
+        for position in range(len(low)):
+            total = low[position] + other_low[position]
+            left, right = high[position], other_high[position]
+            top = left + right + (total >> 32)
+            overflow |= (left ^ top) & (right ^ top)
+            below[position], above[position] = total & _LOW, top
     else:
-        for place in range(len(low)):
-            one, two = low[place], other_low[place]
-            total = one + two
-            overflow |= (one ^ total) & (two ^ total)
-            below[place] = total
+        for position in range(len(low)):
+            left, right = low[position], other_low[position]
+            total = left + right
+            overflow |= (left ^ total) & (right ^ total)
+            below[position] = total
     return overflow >= 0
 
 
@@ -53,11 +53,11 @@ def add_values(
 def _is_zero(low: Array, high: Array, start: int, stop: int) -> bool:
     """Return whether all values of a range are zero."""
     union = 0
-    for place in range(start, stop):
-        union |= low[place]
+    for position in range(start, stop):
+        union |= low[position]
     if len(high) > 0:
-        for place in range(start, stop):
-            union |= high[place]
+        for position in range(start, stop):
+            union |= high[position]
     return union == 0
 
 
@@ -66,11 +66,11 @@ def count_nonzero(low: Array, high: Array) -> int:
     """Return how many values are not zero."""
     count = 0
     if len(high) > 0:
-        for place in range(len(low)):
-            count += 1 if (low[place] | high[place]) != 0 else 0
+        for position in range(len(low)):
+            count += 1 if (low[position] | high[position]) != 0 else 0
     else:
-        for place in range(len(low)):
-            count += 1 if low[place] != 0 else 0
+        for position in range(len(low)):
+            count += 1 if low[position] != 0 else 0
     return count
 
 
@@ -84,11 +84,11 @@ def take_nonzero(
         stop = min(start + _BLOCK, len(low))
         if _is_zero(low, high, start, stop):
             continue
-        for place in range(start, stop):
+        for position in range(start, stop):
             if count == len(indices):
                 return
-            below, above = low[place], high[place] if wide else 0
-            indices[count], kept_low[count] = first + place, below  # kept if the count rises
+            below, above = low[position], high[position] if wide else 0
+            indices[count], kept_low[count] = first + position, below  # kept if the count rises
             if wide:
                 kept_high[count] = above
             count += 1 if (below | above) != 0 else 0
@@ -107,27 +107,27 @@ def add_sorted(
     high: Array,
 ) -> int:
     """Write indices and parts of the sum of two entries; return their number, -1 if one is long."""
-    wide, one, two, count, overflow = len(high) > 0, 0, 0, 0, 0
-    while one < len(first) or two < len(second):
-        takes_first = two == len(second) or (one < len(first) and first[one] <= second[two])
-        takes_second = one == len(first) or (two < len(second) and second[two] <= first[one])
+    wide, left, right, count, overflow = len(high) > 0, 0, 0, 0, 0
+    while left < len(first) or right < len(second):
+        takes_first = right == len(second) or (left < len(first) and first[left] <= second[right])
+        takes_second = left == len(first) or (right < len(second) and second[right] <= first[left])
         index, below, above = 0, 0, 0
         if takes_first:
-            index, below = first[one], first_low[one]
-            above = first_high[one] if wide else 0
-            one += 1
+            index, below = first[left], first_low[left]
+            above = first_high[left] if wide else 0
+            left += 1
         if takes_second:
-            index, more = second[two], second_low[two]
+            index, more = second[right], second_low[right]
             total = below + more
             if wide:
-                top = second_high[two]
+                top = second_high[right]
                 summed = above + top + (total >> 32)
                 overflow |= (above ^ summed) & (top ^ summed)
                 below, above = total & _LOW, summed
             else:
                 overflow |= (below ^ total) & (more ^ total)
                 below = total
-            two += 1
+            right += 1
         indices[count], low[count] = index, below
         if wide:
             high[count] = above
@@ -139,22 +139,22 @@ def add_sorted(
 def find_longest(indices: Array, low: Array, high: Array) -> tuple[int, int, int]:
     """Return the largest gap, and the largest high and low part of a value without its sign."""
     gap, upper, lower, before = 0, 0, 0, -1
-    for place in range(len(indices)):
-        gap = max(gap, indices[place] - before - 1)
-        before = indices[place]
+    for position in range(len(indices)):
+        gap = max(gap, indices[position] - before - 1)
+        before = indices[position]
     if len(high) > 0:
-        for place in range(len(low)):
-            sign = high[place] >> 63
-            upper = max(upper, high[place] ^ sign)
-            lower = max(lower, low[place] ^ (sign & _LOW))
+        for position in range(len(low)):
+            sign = high[position] >> 63
+            upper = max(upper, high[position] ^ sign)
+            lower = max(lower, low[position] ^ (sign & _LOW))
     else:
-        for place in range(len(low)):
-            lower = max(lower, low[place] ^ (low[place] >> 63))
+        for position in range(len(low)):
+            lower = max(lower, low[position] ^ (low[position] >> 63))
     return gap, upper, lower
 
 
 @intrinsic
-def _typed_store(_: Any, data: Any, place: Any, word: Any) -> Any:  # noqa: ANN401 - types of numba
+def _typed_store(_: Any, data: Any, position: Any, word: Any) -> Any:  # noqa: ANN401 - types of numba
     """Write eight bytes at any place of an array of bytes."""
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ANN401
@@ -162,11 +162,11 @@ def _typed_store(_: Any, data: Any, place: Any, word: Any) -> Any:  # noqa: ANN4
         builder.store(values[2], pointer).align = 1
         return target.get_dummy_value()
 
-    return types.void(data, place, word), generate
+    return types.void(data, position, word), generate
 
 
 @intrinsic
-def _typed_load(_: Any, data: Any, place: Any) -> Any:  # noqa: ANN401 - types of numba
+def _typed_load(_: Any, data: Any, position: Any) -> Any:  # noqa: ANN401 - types of numba
     """Read eight bytes at any place of an array of bytes."""
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ANN401
@@ -174,7 +174,7 @@ def _typed_load(_: Any, data: Any, place: Any) -> Any:  # noqa: ANN401 - types o
         word.align = 1
         return word
 
-    return types.int64(data, place), generate
+    return types.int64(data, position), generate
 
 
 def _pointer(target: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ANN401
@@ -193,25 +193,25 @@ def write_body(
     """Write the gaps between indices, unless they have no width, and values."""
     wide, first, before = len(high) > 0, len(indices) * gap_width, -1
     if gap_width > 0:
-        for place in range(len(indices)):
-            _store(out, place * gap_width, indices[place] - before - 1)
-            before = indices[place]
-    for place in range(len(low)):
-        start = first + place * width
-        _store(out, start, low[place] | (high[place] << 32) if wide else low[place])
+        for position in range(len(indices)):
+            _store(out, position * gap_width, indices[position] - before - 1)
+            before = indices[position]
+    for position in range(len(low)):
+        start = first + position * width
+        _store(out, start, low[position] | (high[position] << 32) if wide else low[position])
         if width > 8:
-            _store(out, start + 8, high[place] >> 32 if wide else low[place] >> 63)
+            _store(out, start + 8, high[position] >> 32 if wide else low[position] >> 63)
 
 
 @compile_loop
 def write_records(indices: Array, low: Array, high: Array, mask: int, out: Array) -> None:
     """Write the masked index and the value of each entry in two and sixteen bytes."""
     wide = len(high) > 0
-    for place in range(len(indices)):
-        start = 18 * place
-        _store(out, start, indices[place] & mask)
-        _store(out, start + 2, low[place] | (high[place] << 32) if wide else low[place])
-        _store(out, start + 10, high[place] >> 32 if wide else low[place] >> 63)
+    for position in range(len(indices)):
+        start = 18 * position
+        _store(out, start, indices[position] & mask)
+        _store(out, start + 2, low[position] | (high[position] << 32) if wide else low[position])
+        _store(out, start + 10, high[position] >> 32 if wide else low[position] >> 63)
 
 
 @compile_loop
@@ -229,8 +229,8 @@ def read_values(data: Array, width: int, low: Array, high: Array) -> int:
     wide, nonzero, last = len(high) > 0, 0, len(data) - PADDING
     head = min(width, 8)
     short, rest_short = 64 - 8 * head, 64 - 8 * (width - 8)
-    for place in range(len(low)):
-        start = place * width
+    for position in range(len(low)):
+        start = position * width
         inside = start <= last
         word = _load(data, start) if inside else _read(data, start, head)
         word = (word << short) >> short
@@ -240,10 +240,10 @@ def read_values(data: Array, width: int, low: Array, high: Array) -> int:
             rest = (rest << rest_short) >> rest_short
         nonzero += 1 if word != 0 or rest != 0 else 0
         if wide:
-            low[place] = word & _LOW
-            high[place] = ((word >> 32) & _LOW) + (rest << 32)
+            low[position] = word & _LOW
+            high[position] = ((word >> 32) & _LOW) + (rest << 32)
         else:
-            low[place] = word
+            low[position] = word
     return nonzero
 
 
@@ -252,13 +252,13 @@ def read_gaps(data: Array, width: int, size: int, indices: Array) -> bool:
     """Read indices from the gaps between them; return whether all are below `size`."""
     index, last = np.int64(-1), len(data) - 8
     mask = (1 << (8 * width)) - 1 if width < 8 else -1
-    for place in range(len(indices)):
-        start = place * width
+    for position in range(len(indices)):
+        start = position * width
         gap = _load(data, start) & mask if start <= last else _read(data, start, width)
         if gap < 0 or gap >= size - index - 1:
             return False
         index += gap + 1
-        indices[place] = index
+        indices[position] = index
     return True
 
 
@@ -300,11 +300,13 @@ def sum_products(low: Array, high: Array, indices: Array, secret: Any, second: A
     """
     total, wide = np.uint64(0), len(high) > 0
     word, bits29 = np.uint64(32), np.uint64(29)
-    for place in range(len(low)):
-        value = _reduce(high[place] if wide else low[place])
+    for position in range(len(low)):
+        value = _reduce(high[position] if wide else low[position])
         if wide:  # times 2³²
-            value = _fold(((value & _LOW_29) << word) + (value >> bits29) + np.uint64(low[place]))
-        key = np.uint64(indices[place]) * _GOLDEN ^ secret
+            value = _fold(
+                ((value & _LOW_29) << word) + (value >> bits29) + np.uint64(low[position])
+            )
+        key = np.uint64(indices[position]) * _GOLDEN ^ secret
         key = (key ^ (key >> np.uint64(30))) * _FIRST + second
         key = (key ^ (key >> np.uint64(27))) * _SECOND
         key = (key ^ (key >> np.uint64(31))) >> np.uint64(3)

@@ -91,24 +91,24 @@ class PagedArray:
 
     def at(self, indices: Int64s) -> Int64s:
         """Return values."""
-        self._require_places(indices)
+        self._require_indices(indices)
         self._require_size()
         if len(self._stuck) > self._frames.count:
             raise self._unwritten()
         values = np.empty(len(indices), dtype=np.int64)
-        for page, places, offsets in _group_by_page(indices, self._a_page):
-            values[places] = self._row(page)[offsets]
+        for page, positions, offsets in _group_by_page(indices, self._a_page):
+            values[positions] = self._row(page)[offsets]
         return values
 
     def put(self, indices: Int64s, values: Int64s) -> None:
         """Replace values."""
-        self._require_places(indices)
+        self._require_indices(indices)
         self._require_size()
         narrow = values.astype(self._kind)
         if not np.array_equal(narrow, values):
             raise OutOfBounds(f"a value does not fit {self._kind.name} in {self.path}")
-        for page, places, offsets in _group_by_page(indices, self._a_page):
-            self._write(page, offsets, narrow[places])
+        for page, positions, offsets in _group_by_page(indices, self._a_page):
+            self._write(page, offsets, narrow[positions])
 
     def flush(self) -> None:
         """Write all changes to the file."""
@@ -263,7 +263,7 @@ class PagedArray:
         if size != self._size_bytes:
             raise BadBytes(f"{self.path} has {size} bytes instead of {self._size_bytes}; {_REMEDY}")
 
-    def _require_places(self, indices: Int64s) -> None:
+    def _require_indices(self, indices: Int64s) -> None:
         if len(indices) and (indices.min() < 0 or indices.max() >= self._size):
             raise OutOfBounds(
                 f"an index is outside 0 to {self._size - 1}, the cells of {self.path}"
@@ -316,8 +316,8 @@ def _group_by_page(indices: Int64s, cells_a_page: int) -> Iterator[tuple[int, In
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     stops = np.append(starts, len(order))[1:]
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-        places = order[start:stop]
-        yield int(ordered[start]), places, offsets[places]
+        positions = order[start:stop]
+        yield int(ordered[start]), positions, offsets[positions]
 
 
 class _DeferredChanges:

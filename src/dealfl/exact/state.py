@@ -191,15 +191,15 @@ def _runs(blocks: Sequence[int]) -> list[tuple[int, int]]:
 class Proposal:
     """The values of cells of one array after a change, also zeros."""
 
-    place: Int64s | slice  # ascending indices of the cells
+    span: Int64s | slice  # ascending indices of the cells
     values: Integers
     added: Integers  # to what is there now
 
     @property
     def indices(self) -> Int64s:
         """Ascending indices of the cells."""
-        place = self.place
-        return np.arange(place.start, place.stop) if isinstance(place, slice) else place
+        span = self.span
+        return np.arange(span.start, span.stop) if isinstance(span, slice) else span
 
 
 class State:
@@ -236,7 +236,7 @@ class State:
         """Return every value of one array as it would be after a change."""
         values = self.whole(name)
         change = proposals[name]
-        values.put(change.place, change.values)
+        values.put(change.span, change.values)
         return values
 
     def propose(self, delta: Statistics) -> dict[str, Proposal]:
@@ -249,26 +249,26 @@ class State:
         for spec in self.schema.arrays:
             cells, entries = self._cells[spec.name], delta[spec.name]
             if isinstance(cells, DenseCells):
-                place = entries.place
-                values = cells.view(place) + entries.values
+                span = entries.span
+                values = cells.view(span) + entries.values
             else:
-                place = entries.indices
-                values = cells.at(place) + entries.values
+                span = entries.indices
+                values = cells.at(span) + entries.values
             spec.require_fit(values)
-            proposals[spec.name] = Proposal(place, values, entries.values)
+            proposals[spec.name] = Proposal(span, values, entries.values)
         return proposals
 
     def commit(self, proposals: Mapping[str, Proposal]) -> None:
         """Write proposed values."""
         for name, proposal in proposals.items():
-            self._cells[name].put(proposal.place, proposal.values)  # type: ignore[arg-type]
-            self._hashes[name].mark(proposal.place)
+            self._cells[name].put(proposal.span, proposal.values)  # type: ignore[arg-type]
+            self._hashes[name].mark(proposal.span)
 
     def restore(self, proposals: Mapping[str, Proposal]) -> None:
         """Write what was there before proposed values, also if only some of them are written."""
         for name, proposal in proposals.items():
             before = proposal.values - proposal.added
-            self._cells[name].put(proposal.place, before)  # type: ignore[arg-type]
+            self._cells[name].put(proposal.span, before)  # type: ignore[arg-type]
 
     def stale(self, name: str) -> NDArray[np.bool_]:
         """Return the marks of the blocks of an array in memory that the next digest hashes again.

@@ -63,8 +63,8 @@ def proposed_bound(largest: Floats, room: int = _ROOM) -> Floats:
     >>> proposed_bound(np.array([0.0, 1.0, 90.0])).tolist()
     [2048.0, 16.0, 2048.0]
     """
-    known = np.where(largest > 0, largest, np.max(largest) or 1.0)
-    limited = np.minimum(np.maximum(known, _SMALLEST), 1 / _SMALLEST)
+    magnitudes = np.where(largest > 0, largest, np.max(largest) or 1.0)
+    limited = np.minimum(np.maximum(magnitudes, _SMALLEST), 1 / _SMALLEST)
     exponents = np.ceil(np.log2(limited))
     return np.ldexp(float(room), exponents.astype(np.int32))
 

@@ -102,8 +102,8 @@ class MultinomialNB(ForgettingClassifier):
         """
         rows = self._rows(X)
         likelihood: Floats = safe_sparse_dot(rows, self.feature_log_prob_.T, dense_output=True)
-        held = np.isfinite(self.learner_.log_priors)
-        return np.where(held, likelihood + self.class_log_prior_, -np.inf)
+        has_examples = np.isfinite(self.learner_.log_priors)
+        return np.where(has_examples, likelihood + self.class_log_prior_, -np.inf)
 
     def predict_log_proba(self, X: object) -> Floats:
         """Return the logarithm of the probability of each class for each row.

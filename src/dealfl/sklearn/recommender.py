@@ -54,7 +54,7 @@ class ItemRecommender(Learned):
     """
 
     learner_: PersonalizedPageRank
-    _held: dict[int, Items]  # the history of each user
+    _learned: dict[int, Items]  # the history of each user
 
     def __init__(self, n_items: int | None = None, *, item_order: ArrayLike | None = None) -> None:
         self.n_items = n_items
@@ -93,14 +93,14 @@ class ItemRecommender(Learned):
         """
         histories, columns = _histories_of(user_items)
         first = not hasattr(self, "learner_")
-        held = {} if first else self._held
-        next_id = max(held, default=-1) + 1
+        learned = {} if first else self._learned
+        next_id = max(learned, default=-1) + 1
         ids = range(next_id, next_id + len(histories)) if users is None else _distinct(users)
         if len(ids) != len(histories):
             raise BadInput(f"there are {len(ids)} users for {len(histories)} rows of user_items")
         n_items = columns if self.n_items is None else self.n_items
         learner = PersonalizedPageRank(n_items, self.item_order) if first else self.learner_
-        self._replace(learner, held, dict(zip(ids, histories, strict=True)), ids)
+        self._replace(learner, learned, dict(zip(ids, histories, strict=True)), ids)
         return self
 
     def forget(self, users: int | ArrayLike) -> Self:
@@ -125,7 +125,7 @@ class ItemRecommender(Learned):
         ids = _distinct(users)
         for user in ids:
             self._history(user)
-        self._replace(self.learner_, self._held, {}, ids)
+        self._replace(self.learner_, self._learned, {}, ids)
         return self
 
     def recommend(
@@ -200,19 +200,19 @@ class ItemRecommender(Learned):
     def _replace(
         self,
         learner: PersonalizedPageRank,
-        held: dict[int, Items],
+        learned: dict[int, Items],
         new: dict[int, Items],
         users: Collection[int],
     ) -> None:
         """Learn new histories and forget the old ones of some users; on any error neither."""
-        old = [held[user] for user in users if user in held]
+        old = [learned[user] for user in users if user in learned]
         changed = set(users)
-        kept = {user: history for user, history in held.items() if user not in changed}
+        kept = {user: history for user, history in learned.items() if user not in changed}
         parts = [(_matrix(some, learner.n_items),) if some else () for some in (new.values(), old)]
         delta = None
         try:
             delta = learner.update(*parts)
-            self.learner_, self._held = learner, kept | new
+            self.learner_, self._learned = learner, kept | new
         except BaseException:
             if delta is not None:
                 learner.merge(-delta)
@@ -221,9 +221,9 @@ class ItemRecommender(Learned):
             history.fill(0)
 
     def _history(self, user: int) -> Items:
-        if user not in self._held:
+        if user not in self._learned:
             raise NotLearned(f"user {user} is not known; learn the history by partial_fit first")
-        return self._held[user]
+        return self._learned[user]
 
     def _given(self, users: list[int], user_items: object) -> list[Items]:
         """Return the given histories of users, or the learned ones."""

@@ -237,15 +237,15 @@ class Arc(Policy):
 
     def _room(self) -> int | None:
         once = len(self.once) + len(self.once_left)
-        known = once + len(self.again) + len(self.again_left)
+        total = once + len(self.again) + len(self.again_left)
         if once == self.frames:
             if len(self.once) == self.frames:
                 return self.once.popitem(last=False)[0]
             self.once_left.popitem(last=False)
             return self._replace(from_again=False)
-        if known < self.frames:
+        if total < self.frames:
             return None
-        if known == 2 * self.frames:
+        if total == 2 * self.frames:
             self.again_left.popitem(last=False)
         return self._replace(from_again=False)
 
@@ -331,8 +331,8 @@ class Frames:
         """Use a page; give it a frame if it has none."""
         touch = self._policy.touch(page)
         if touch.victim is not None:
-            place = bisect_right(self._firsts, touch.victim) - 1
-            self._owners[place].evict(touch.victim - self._firsts[place])
+            index = bisect_right(self._firsts, touch.victim) - 1
+            self._owners[index].evict(touch.victim - self._firsts[index])
         return not touch.deferred
 
     def new_round(self) -> None:

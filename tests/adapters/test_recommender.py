@@ -142,9 +142,9 @@ def test_a_new_history_replaces_the_old_one() -> None:
 
 def test_a_forgotten_history_is_overwritten() -> None:
     model = ItemRecommender(n_items=9).fit([[7, 8], [1]])
-    held = model._held[0]
+    history = model._learned[0]
     model.forget([0])
-    assert held.tolist() == [0, 0]
+    assert history.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -189,14 +189,14 @@ class Interrupted(ItemRecommender):
     armed = False
 
     def __setattr__(self, name: str, value: object) -> None:
-        if self.armed and name == "_held":
+        if self.armed and name == "_learned":
             raise KeyboardInterrupt
         super().__setattr__(name, value)
 
 
 def test_an_interrupt_between_model_and_histories_changes_neither() -> None:
     model = Interrupted(n_items=4).fit([[0, 1], [0, 1, 2], [2, 3]])
-    before = model.learner_.digest(), {user: row.tolist() for user, row in model._held.items()}
+    before = model.learner_.digest(), {user: row.tolist() for user, row in model._learned.items()}
     Interrupted.armed = True
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -205,7 +205,7 @@ def test_an_interrupt_between_model_and_histories_changes_neither() -> None:
             model.forget([0, 2])
     finally:
         Interrupted.armed = False
-    after = model.learner_.digest(), {user: row.tolist() for user, row in model._held.items()}
+    after = model.learner_.digest(), {user: row.tolist() for user, row in model._learned.items()}
     assert after == before
     same = Interrupted(n_items=4).fit([[0, 1], [0, 3], [2, 3]])
     assert model.partial_fit([[0, 3]], users=[1]).learner_.digest() == same.learner_.digest()

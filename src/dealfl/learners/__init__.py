@@ -82,12 +82,12 @@ _OWN: tuple[type[Learner], ...] = (  # the first one for a task is its default
 )
 
 
-def _admit(name: str, found: Any) -> type[Learner]:  # noqa: ANN401
-    if not (isinstance(found, type) and issubclass(found, Learner)):
-        raise BadInput(f"{found!r} is not a subclass of dealfl.learners.Learner")
-    if found.name != name:
-        raise BadInput(f"the class has the name {found.name!r}; both names must be the same")
-    return found
+def _admit(name: str, candidate: Any) -> type[Learner]:  # noqa: ANN401
+    if not (isinstance(candidate, type) and issubclass(candidate, Learner)):
+        raise BadInput(f"{candidate!r} is not a subclass of dealfl.learners.Learner")
+    if candidate.name != name:
+        raise BadInput(f"the class has the name {candidate.name!r}; both names must be the same")
+    return candidate
 
 
 LEARNERS: Registry[type[Learner]] = Registry(
@@ -138,9 +138,9 @@ def settings_for(learner: str, data: DataLimits) -> dict[str, Any]:
     UnknownName
         No learner for this task has this name.
     """
-    known = learners_for(data.task)
-    if learner not in known:
-        raise unknown_name(f"learner for {data.name} ({data.task})", learner, known)
+    names = learners_for(data.task)
+    if learner not in names:
+        raise unknown_name(f"learner for {data.name} ({data.task})", learner, names)
     return {**LEARNERS[learner].settings_for(data), **data.tuning.get(learner, {})}
 
 

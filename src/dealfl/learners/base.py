@@ -121,10 +121,10 @@ class Learner(ABC):
         Incompatible
             The schema belongs to another learner or version.
         """
-        known = inspect.signature(cls.__init__).parameters
+        parameters = inspect.signature(cls.__init__).parameters
         given = bounds_from(schema.settings)
         try:
-            made = cls(**{name: given[name] for name in given if name in known})
+            made = cls(**{name: given[name] for name in given if name in parameters})
         except TypeError as error:
             raise BadInput(
                 f"a {cls.name} cannot be created from its statistics alone ({error}); "
@@ -581,10 +581,10 @@ class Learner(ABC):
 
 
 def _relative_change(now: SparseVector, before: SparseVector) -> float:
-    places = np.union1d(now[0], before[0])
-    vectors = np.zeros((2, len(places)))
+    cells = np.union1d(now[0], before[0])
+    vectors = np.zeros((2, len(cells)))
     for vector, (indices, values) in zip(vectors, (now, before), strict=True):
-        vector[np.searchsorted(places, indices)] = values
+        vector[np.searchsorted(cells, indices)] = values
     size = float(np.max(np.linalg.norm(vectors, axis=1), initial=0.0))
     return float(np.linalg.norm(vectors[0] - vectors[1])) / size if size else 0.0
 

@@ -27,7 +27,7 @@ from dealfl.learners.row_learner import RowLearner
 
 __all__ = ["Operation", "Subject", "check_interleaving", "check_learner", "random_operations"]
 
-Places = Sequence[int]
+Positions = Sequence[int]
 
 _DRIFT = 1e-6  # tolerance of models, which are floats; statistics are compared bit for bit
 
@@ -37,7 +37,7 @@ class Operation:
     """Learn or forget the examples at some positions of a pool; a position can occur twice."""
 
     learns: bool
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,44 +71,44 @@ class Subject:
         """The number of examples."""
         return int(self.examples[0].shape[0])
 
-    def at(self, places: Places) -> tuple[Any, ...]:
+    def at(self, positions: Positions) -> tuple[Any, ...]:
         """Return the arguments of `learn` for the examples at some positions."""
-        return tuple(part[list(places)] for part in self.examples)
+        return tuple(part[list(positions)] for part in self.examples)
 
-    def learn(self, model: Learner, places: Places) -> Statistics:
+    def learn(self, model: Learner, positions: Positions) -> Statistics:
         """Learn the examples at some positions; return the statistics that were added."""
-        return model.learn(*self.at(places))
+        return model.learn(*self.at(positions))
 
-    def forget(self, model: Learner, places: Places) -> Statistics:
+    def forget(self, model: Learner, positions: Positions) -> Statistics:
         """Forget the examples at some positions; return the statistics that were added."""
-        return model.forget(*self.at(places))
+        return model.forget(*self.at(positions))
 
-    def learned(self, places: Places) -> Learner:
+    def learned(self, positions: Positions) -> Learner:
         """Return a new learner that has learned some examples in one batch."""
         model = self.make()
-        self.learn(model, places)
+        self.learn(model, positions)
         return model
 
 
 def random_operations(generator: random.Random, pool: int, steps: int = 12) -> list[Operation]:
     """Return a random sequence with duplicates, re-adds, empty batches and complete removals."""
-    held: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     operations = []
     for _ in range(steps):
         size = generator.choice((0, 1, 1, 1, 2, 3, 5))
-        learns = not held or generator.random() < 0.55
+        learns = not counts or generator.random() < 0.55
         if learns:
-            places = generator.choices(range(pool), k=size)
-            held.update(places)
+            positions = generator.choices(range(pool), k=size)
+            counts.update(positions)
         else:
-            elements = sorted(held.elements())
+            elements = sorted(counts.elements())
             everything = generator.random() < 0.1
-            places = (
+            positions = (
                 elements if everything else generator.sample(elements, min(size, len(elements)))
             )
-            held.subtract(places)
-            held = +held
-        operations.append(Operation(learns, tuple(places)))
+            counts.subtract(positions)
+            counts = +counts
+        operations.append(Operation(learns, tuple(positions)))
     return operations
 
 
@@ -137,15 +137,15 @@ def check_learner(subject: Subject, interleavings: int = 100, seed: int = 0) -> 
 def check_interleaving(subject: Subject, operations: Sequence[Operation]) -> None:
     """Check the invariants after a sequence of learning and forgetting."""
     model, total = subject.make(), Statistics.zero(subject.make().schema)
-    held: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for operation in operations:
         change = subject.learn if operation.learns else subject.forget
-        delta = change(model, operation.places)
+        delta = change(model, operation.positions)
         _check_delta(subject, operation, delta, model)
         total = total + delta
-        (held.update if operation.learns else held.subtract)(operation.places)
+        (counts.update if operation.learns else counts.subtract)(operation.positions)
         model.check()
-    survivors = sorted(held.elements())
+    survivors = sorted(counts.elements())
     _check_survivors(subject, model, survivors)
     assert model.statistics == total, "the deltas do not add up to the statistics"
 
@@ -153,12 +153,12 @@ def check_interleaving(subject: Subject, operations: Sequence[Operation]) -> Non
 def _check_delta(subject: Subject, operation: Operation, delta: Statistics, model: Learner) -> None:
     """Check that a delta and its cost do not depend on what was learned before."""
     alone = subject.make()
-    learned = subject.learn(alone, operation.places)
+    learned = subject.learn(alone, operation.positions)
     expected = learned if operation.learns else -learned
     assert delta == expected, "the delta depends on what was learned before"
-    assert delta.is_zero == (not operation.places) or learned.is_zero
+    assert delta.is_zero == (not operation.positions) or learned.is_zero
     assert model.last_work == alone.last_work, "work depends on what was learned before"
-    subject.forget(alone, operation.places)
+    subject.forget(alone, operation.positions)
     assert alone.digest() == subject.make().digest(), "forgetting all leaves a trace"
 
 
@@ -195,8 +195,8 @@ def _check_canonical(model: Learner) -> None:
 def _check_division(subject: Subject, survivors: list[int], scratch: Learner) -> None:
     """Check that order, batches and assignment to workers do not matter."""
     backwards, merged = subject.make(), subject.make()
-    for place in reversed(survivors):
-        subject.learn(backwards, [place])
+    for position in reversed(survivors):
+        subject.learn(backwards, [position])
     for part in (survivors[::2], survivors[1::2]):
         merged.merge(subject.learned(part).statistics)
     assert backwards.digest() == scratch.digest(), "the order of examples matters"
@@ -207,9 +207,9 @@ def check_refusals(subject: Subject) -> None:
     """Check that unusable and never learned examples raise an error and change nothing."""
     empty = subject.make()
     blank = empty.digest()
-    for place in range(subject.pool):
-        if not subject.learned([place]).statistics.is_zero:
-            _expect_refusal(lambda m, p=place: subject.forget(m, [p]), empty, NotLearned)  # type: ignore[misc]
+    for position in range(subject.pool):
+        if not subject.learned([position]).statistics.is_zero:
+            _expect_refusal(lambda m, p=position: subject.forget(m, [p]), empty, NotLearned)  # type: ignore[misc]
     assert empty.digest() == blank, "a call that raised an error changed the statistics"
     model = subject.learned(range(subject.pool))
     before = model.digest()
@@ -268,7 +268,7 @@ def check_description(subject: Subject) -> None:
     assert rebuilt.digest() == model.digest(), "not rebuilt from its schema"
     assert model.example_count in (None, subject.pool), "a wrong number of examples"
     records = model.records_of(*subject.examples)
-    counts = [model.count_records(one) for one in (model.statistics, -model.statistics)]
+    counts = [model.count_records(total) for total in (model.statistics, -model.statistics)]
     assert counts in ([None, None], [len(records), -len(records)]), "a wrong number of records"
     statistics, work = statistics_of(subject.make, records)
     assert statistics == model.statistics, "records do not give the statistics of examples"
@@ -288,5 +288,5 @@ def check_update(subject: Subject) -> None:
     _check_predictions(subject, model, expected)
     change = subject.make().difference(model.records_of(*new), model.records_of(*old))
     assert change.delta == delta, "records give another difference"
-    _expect_refusal(lambda one: one.update((), subject.examples), model, NotLearned)
+    _expect_refusal(lambda learner: learner.update((), subject.examples), model, NotLearned)
     assert model.digest() == expected.digest(), "a refused pass changed the statistics"

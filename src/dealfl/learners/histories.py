@@ -349,7 +349,7 @@ class HistoryLearner(Learner):
         sequence of Record
             One record per item.
         """
-        owners, items = (places.tolist() for places in histories.nonzero())
+        owners, items = (indices.tolist() for indices in histories.nonzero())
         pairs = zip(owners, items, strict=True)
         return [StoredRecord(b"%d" % owner, Histories.encode(item)) for owner, item in pairs]
 

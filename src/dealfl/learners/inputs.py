@@ -256,7 +256,7 @@ def require_names(learned: tuple[str, ...], X: object) -> None:
     missing = [name for name in learned if name not in given]
     unknown = [name for name in given if name not in learned]
     if not missing and not unknown and len(given) == len(learned):
-        wrong = next(place for place, name in enumerate(learned) if given[place] != name)
+        wrong = next(index for index, name in enumerate(learned) if given[index] != name)
         raise BadInput(
             f"the columns are in another order: column {wrong} is {given[wrong]!r}, but the "
             f"model learned {learned[wrong]!r}; pass X[list(model.feature_names)]"
@@ -291,8 +291,8 @@ def frame_columns(frame: Any) -> list[tuple[str, NDArray[Any]]]:  # noqa: ANN401
         Two columns have the same name.
     """
     names = [str(name) for name in frame.columns]
-    for place, name in enumerate(names):
-        if name in names[:place]:
+    for index, name in enumerate(names):
+        if name in names[:index]:
             raise BadInput(f"the frame has two columns named {name!r}; rename one of them")
     return [
         (name, column_array(frame[key])) for name, key in zip(names, frame.columns, strict=True)
@@ -415,9 +415,9 @@ class Labels:
         if len(labels) and first <= labels.min() and labels.max() <= last:
             return np.asarray(codes[(labels - first).astype(np.int64)])
         inside = (labels >= first) & (labels <= last)
-        found = np.full(len(labels), -1, dtype=np.int64)
-        found[inside] = codes[(labels[inside] - first).astype(np.int64)]
-        return found
+        matches = np.full(len(labels), -1, dtype=np.int64)
+        matches[inside] = codes[(labels[inside] - first).astype(np.int64)]
+        return matches
 
     def __len__(self) -> int:
         return len(self.values)
@@ -460,8 +460,8 @@ class Labels:
         if len(labels) > _FEW and self._by_number is not None and labels.dtype.kind in "iu":
             codes = self._look_up(labels, self._by_number)
         elif len(labels) > _FEW and self._compares_exactly(labels):
-            place = np.minimum(np.searchsorted(self._sorted, labels), len(self) - 1)
-            codes = np.where(self._sorted[place] == labels, self._order[place], -1)
+            indices = np.minimum(np.searchsorted(self._sorted, labels), len(self) - 1)
+            codes = np.where(self._sorted[indices] == labels, self._order[indices], -1)
         else:
             codes = np.array([self._code(label) for label in labels.tolist()], dtype=np.int64)
         wrong = np.flatnonzero(codes < 0)
@@ -537,8 +537,8 @@ class Labels:
 
     def _unknown(self, row: int, label: object) -> BadInput:
         shown = label.item() if isinstance(label, np.generic) else label
-        known = ", ".join(repr(value) for value in self.values.tolist()[:20])
-        return BadInput(f"row {row} has class {shown!r}; known: {known}", "its class is unknown")
+        classes = ", ".join(repr(value) for value in self.values.tolist()[:20])
+        return BadInput(f"row {row} has class {shown!r}; known: {classes}", "its class is unknown")
 
 
 def _as_labels(y: object) -> NDArray[Any]:

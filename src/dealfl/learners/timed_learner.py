@@ -80,22 +80,22 @@ class TimedLearner:
     def _learning(self, sizes: Sequence[int]) -> Call:
         batches = self._batches(sizes)
 
-        def learn(place: int) -> tuple[int, float]:
+        def learn(index: int) -> tuple[int, float]:
             model = self.made()
             model.learn(*batches[0])  # a worker's model is in memory before it trains
             start = self._clock()
-            model.learn(*batches[place])
+            model.learn(*batches[index])
             return model.last_work.operations, self._clock() - start
 
         return learn
 
     def _forgetting(self, sizes: Sequence[int]) -> Call:
-        (held,) = self._batches(sizes[-1:])
+        (examples,) = self._batches(sizes[-1:])
         model = self.made()
-        model.learn(*held)
+        model.learn(*examples)
 
-        def forget(place: int) -> tuple[int, float]:
-            batch = tuple(part[: sizes[place]] for part in held)
+        def forget(index: int) -> tuple[int, float]:
+            batch = tuple(part[: sizes[index]] for part in examples)
             start = self._clock()
             model.forget(*batch)
             elapsed_s = self._clock() - start
@@ -121,11 +121,11 @@ class TimedLearner:
         batches, model = self._packed(sizes), self.made()
         model.update_records(batches[-1], ())
 
-        def update(place: int) -> tuple[int, float]:
+        def update(index: int) -> tuple[int, float]:
             start = self._clock()
-            change = model.update_records(batches[place], ())
+            change = model.update_records(batches[index], ())
             elapsed_s = self._clock() - start
-            model.update_records((), batches[place])
+            model.update_records((), batches[index])
             return change.work.operations, elapsed_s
 
         return update
@@ -134,37 +134,37 @@ class TimedLearner:
         """Vary the features of rows, because a factor costs more than predictions, or people."""
         if "n_features" in self._workload.settings:
             sizes = np.geomspace(*_FEATURES, len(sizes)).round().astype(int).tolist()
-        models = [self._held(size) for size in sizes]
+        models = [self._review_case(size) for size in sizes]
 
-        def review(place: int) -> tuple[int, float]:
-            model, held, hidden = models[place]
-            model.update_records(held, ())  # what is derived from the statistics is old now
+        def review(index: int) -> tuple[int, float]:
+            model, records, hidden = models[index]
+            model.update_records(records, ())  # what is derived from the statistics is old now
             start = self._clock()
-            model.score_records(hidden, held)
+            model.score_records(hidden, records)
             elapsed_s = self._clock() - start
             operations = model.last_work.operations
-            model.update_records((), held)
+            model.update_records((), records)
             return operations, elapsed_s
 
         return review
 
-    def _held(self, size: int) -> tuple[Learner, list[StoredRecord], list[StoredRecord]]:
+    def _review_case(self, size: int) -> tuple[Learner, list[StoredRecord], list[StoredRecord]]:
         """Return an empty model, the records that it will hold, and those that review it."""
         if "n_features" not in self._workload.settings:
-            (held,) = self._packed([max(size, _HELD)])
-            lasts = {one.owner: one for one in held}
-            return self.made(), held, list(lasts.values())[:size]
+            (records,) = self._packed([max(size, _HELD)])
+            lasts = {record.owner: record for record in records}
+            return self.made(), records, list(lasts.values())[:size]
         model = self._kind(**{**self._workload.settings, "n_features": size})
         X, y = self._workload.batch(np.random.default_rng(0), _HELD)
-        (held,) = self._pack(model, [(np.resize(X, (_HELD, size)), y)])
-        return model, held, held[:_REVIEWING]
+        (records,) = self._pack(model, [(np.resize(X, (_HELD, size)), y)])
+        return model, records, records[:_REVIEWING]
 
     def _training(self, sizes: Sequence[int]) -> Call:
         model, batches = self.made(), self._packed(sizes)  # a worker keeps the model
 
-        def train(place: int) -> tuple[int, float]:
+        def train(index: int) -> tuple[int, float]:
             start = self._clock()
-            change = model.difference(batches[place], ())
+            change = model.difference(batches[index], ())
             return change.work.operations, self._clock() - start
 
         return train

@@ -19,10 +19,10 @@ _LANES = 16  # columns that the compiler adds at a time; a shorter rest takes as
 def _round(values: Array, offset: Array, bound: Array, scale: Array, points: Array) -> bool:
     """Write rounded values; return whether one is out of bounds."""
     bad = False
-    for place in range(len(points)):
-        value = values[place] - offset[place]
-        bad |= not ((value >= 0.0) & (value <= bound[place]))
-        points[place] = np.rint(value * scale[place])
+    for column in range(len(points)):
+        value = values[column] - offset[column]
+        bad |= not ((value >= 0.0) & (value <= bound[column]))
+        points[column] = np.rint(value * scale[column])
     return bad
 
 
@@ -70,11 +70,11 @@ def _find_classes(numbers: Array, lowest: int, codes: Array, classes: Array) -> 
     """Write the class of each number; return False if one has none."""
     bad = False
     for row in range(len(classes)):
-        place = numbers[row] - lowest
-        known = (place >= 0) & (place < len(codes))
-        code = codes[np.uint64(place if known else 0)]
+        index = numbers[row] - lowest
+        inside = (index >= 0) & (index < len(codes))
+        code = codes[np.uint64(index if inside else 0)]
         classes[row] = np.uint64(code)
-        bad |= (not known) | (code < 0)
+        bad |= (not inside) | (code < 0)
     return not bad
 
 
@@ -113,8 +113,8 @@ def sum_stored(
     totals = np.zeros_like(sums)
     for row in range(len(codes)):
         total = totals[codes[row]]
-        for place in range(starts[row], starts[row + 1]):
-            column, value = columns[place], values[place]
+        for cell in range(starts[row], starts[row + 1]):
+            column, value = columns[cell], values[cell]
             bad |= 0 if (value >= 0.0) & (value <= bound[column]) else 1
             total[column] += np.int64(np.rint(value * scale[column]))
     if bad == 0:

@@ -208,9 +208,9 @@ class NaiveBayes(Classifier):
         """Change tables in memory; None if that fails, or is not clearly possible."""
         first, classes = 0, len(self._labels)
         if len(X) == 1:  # only the tables of its class change
-            first, classes, found = int(self._labels.encode(y, 1)[0]), 1, (_FIRST, 0, _FIRST)
+            first, classes, lookup = int(self._labels.encode(y, 1)[0]), 1, (_FIRST, 0, _FIRST)
         else:
-            found = self._labels.numbered(y, len(X))
+            lookup = self._labels.numbered(y, len(X))
         counts = np.zeros(classes, np.int64)
         sums = np.zeros((classes, X.shape[1]), np.int64)
         delta = self._delta_of(first, counts, sums, sign)
@@ -220,7 +220,7 @@ class NaiveBayes(Classifier):
             else self._taking_back(delta, live[0])
         )
         grid = self._grid_parts, self._limits
-        if not change_rows(X, *found, *grid, *live, first, counts, sums, sign):
+        if not change_rows(X, *lookup, *grid, *live, first, counts, sums, sign):
             return None
         self._mark_changed(first, classes)
         return delta
@@ -366,14 +366,14 @@ class NaiveBayes(Classifier):
         }
 
     def _derived(self) -> SparseVector:
-        held = np.flatnonzero(self._tables()[0] > 0)
-        if not len(held):
+        classes = np.flatnonzero(self._tables()[0] > 0)
+        if not len(classes):
             return np.empty(0, dtype=np.int64), np.empty(0)
         priors, features = self._logarithms()
         width = 1 + self.n_features
-        table = np.column_stack([priors, features])[held]
-        places = held[:, None] * width + np.arange(width)
-        return places.ravel(), table.ravel()
+        table = np.column_stack([priors, features])[classes]
+        cells = classes[:, None] * width + np.arange(width)
+        return cells.ravel(), table.ravel()
 
     def _joint(self, X: object) -> Floats:
         matrix = self._as_rows(X)

@@ -41,10 +41,10 @@ def change_rows(
     The class of a row is `codes[number - lowest]`. Counts and sums of the rows are written to
     `added` and `changes`, which hold zeros.
     """
-    places = numbers - lowest
-    if places.min(initial=0) < 0 or places.max(initial=0) >= len(codes):
+    indices = numbers - lowest
+    if indices.min(initial=0) < 0 or indices.max(initial=0) >= len(codes):
         return False
-    classes = codes[places]
+    classes = codes[indices]
     if classes.min(initial=0) < 0 or not sum_rows(rows, classes, grid, changes):
         return False
     added += np.bincount(classes, minlength=len(added))

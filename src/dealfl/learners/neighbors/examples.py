@@ -237,7 +237,9 @@ class HeldExamples:
 def _as_ids(ids: object, rows: int | None) -> Int64s:
     """Return ids as integers, one per row if the number of rows is known."""
     numbers = as_vector(ids, rows, "ids")
-    truths = isinstance(ids, list | tuple) and any(isinstance(one, bool | np.bool_) for one in ids)
+    truths = isinstance(ids, list | tuple) and any(
+        isinstance(item, bool | np.bool_) for item in ids
+    )
     if len(numbers) and (truths or numbers.dtype.kind not in "iu" or numbers.max() >= _IDS):
         raise BadInput(f"ids is {ids!r}; ids must be whole numbers below 2^62")
     return numbers.astype(np.int64)
@@ -287,10 +289,10 @@ class PrefixForest:
             self._merge()
 
     def _reserve(self, slots: int) -> None:
-        known = len(self._positions)
-        if slots > known:
-            grown = np.empty((max(slots, 2 * known), len(self._tables)), np.int32)
-            grown[:known] = self._positions
+        capacity = len(self._positions)
+        if slots > capacity:
+            grown = np.empty((max(slots, 2 * capacity), len(self._tables)), np.int32)
+            grown[:capacity] = self._positions
             self._positions = grown
 
     def remove(

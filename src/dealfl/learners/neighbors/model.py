@@ -203,7 +203,7 @@ class Neighbors(Classifier):
         self._signatures = signatures
         self._clip = clip
         self._model: Statistics | None = None  # the published one
-        self._held = HeldExamples(signatures, features, len(labels))
+        self._examples = HeldExamples(signatures, features, len(labels))
         self._merged = False  # whether statistics of other workers were added
         self._no_rows = np.empty((0, features)), np.empty(0, labels.values.dtype)
 
@@ -236,12 +236,12 @@ class Neighbors(Classifier):
 
     def __len__(self) -> int:
         """Return the number of examples held here."""
-        return len(self._held)
+        return len(self._examples)
 
     @property
     def federated(self) -> bool:
         """Whether no example is held here, so that only votes can predict."""
-        return not self._held
+        return not self._examples
 
     def count_records(self, statistics: Statistics) -> int:
         """Return the number of examples in statistics."""
@@ -268,7 +268,7 @@ class Neighbors(Classifier):
 
     def _learn(self, X: object, y: object, ids: object, undo: Undo) -> Statistics:
         points = self._as_points(X, y)
-        new = self._held.new_ids(len(points), ids)
+        new = self._examples.new_ids(len(points), ids)
         return self._exchange(points, new, _NO_SLOTS, X, undo)
 
     def forget(self, X: object = None, y: object = None, ids: object = None) -> Statistics:
@@ -289,7 +289,9 @@ class Neighbors(Classifier):
         return self._atomically(self._forget, X, y, ids)
 
     def _forget(self, X: object, y: object, ids: object, undo: Undo) -> Statistics:
-        slots = self._held.slots_of(ids) if ids is not None else self._equal(self._as_points(X, y))
+        slots = (
+            self._examples.slots_of(ids) if ids is not None else self._equal(self._as_points(X, y))
+        )
         return self._changed(*self._remove(slots, undo))
 
     def update(self, learn: tuple[Any, ...] = (), forget: tuple[Any, ...] = ()) -> Statistics:
@@ -300,17 +302,17 @@ class Neighbors(Classifier):
         self, learn: tuple[Any, ...], forget: tuple[Any, ...], undo: Undo
     ) -> Statistics:
         gained, lost = (self._as_points(*(part or self._no_rows)) for part in (learn, forget))
-        slots, new = self._equal(lost), self._held.new_ids(len(gained))
+        slots, new = self._equal(lost), self._examples.new_ids(len(gained))
         return self._exchange(gained, new, slots, learn[0] if learn else None, undo)
 
     def _update(self, points: Points, signs: Int64s, ids: Sequence[int], undo: Undo) -> Statistics:
         gained, lost, numbers = points[signs > 0], points[signs < 0], np.array(ids, np.int64)
-        slots = self._held.slots_of(numbers[signs < 0]) if ids else self._equal(lost)
-        new = self._held.new_ids(len(gained), numbers[signs > 0] if ids else None)
+        slots = self._examples.slots_of(numbers[signs < 0]) if ids else self._equal(lost)
+        new = self._examples.new_ids(len(gained), numbers[signs > 0] if ids else None)
         return self._exchange(gained, new, slots, None, undo)
 
     def _equal(self, points: Points) -> Int64s:
-        return self._held.slots_of_equal(points[:, 1:-1], points[:, -1])
+        return self._examples.slots_of_equal(points[:, 1:-1], points[:, -1])
 
     def _exchange(
         self, points: Points, ids: Int64s, slots: Int64s, X: object, undo: Undo
@@ -319,8 +321,8 @@ class Neighbors(Classifier):
         self._remember_names(X, undo)
         codes, keys = points[:, -1].astype(np.int64), self._signatures.of(points[:, 1:-1])
         gone, lost = self._remove(slots, undo) if len(slots) else (keys[:0], codes[:0])
-        undo.append((self._held.take_back, ids))
-        self._held.add(ids, points[:, 1:-1], codes, keys)
+        undo.append((self._examples.take_back, ids))
+        self._examples.add(ids, points[:, 1:-1], codes, keys)
         return self._changed(np.concatenate([gone, keys]), np.r_[lost, codes], new=len(codes))
 
     def _cost(self, rows: int) -> Work:
@@ -338,22 +340,22 @@ class Neighbors(Classifier):
         classes = len(self._labels)
         counts = np.zeros(classes, dtype=np.int64)
         np.add.at(counts, codes[:, 0], signs)
-        places = self._signatures.buckets_of(keys).astype(np.int64) * classes + codes
+        cells = self._signatures.buckets_of(keys).astype(np.int64) * classes + codes
         votes = Integers(np.repeat(signs, self._signatures.tables))
         return {
             "counts": Entries.of_dense(Integers(counts)),
-            "votes": Entries.summed(places.ravel(), votes),
+            "votes": Entries.summed(cells.ravel(), votes),
         }
 
     def _remove(self, slots: Int64s, undo: Undo) -> tuple[Keys, Int64s]:
         """Remove examples; `NotLearned` if merged statistics no longer count them."""
         if self._merged:
-            keys = self._signatures.of(self._held.vectors[slots])
-            codes = self._held.codes[slots, None].astype(np.int64)
+            keys = self._signatures.of(self._examples.vectors[slots])
+            codes = self._examples.codes[slots, None].astype(np.int64)
             gone = Statistics(self.schema, self._arrays(keys, codes, np.full(len(codes), -1)))
             self._refuse_unlearned((self.statistics + gone).arrays)
-        undo.append((self._held.put_back, slots, *self._held.at(slots)))
-        return self._held.remove(slots)
+        undo.append((self._examples.put_back, slots, *self._examples.at(slots)))
+        return self._examples.remove(slots)
 
     def _changed(self, keys: Keys, codes: Int64s, new: int = 0) -> Statistics:
         """Return the statistics of examples of which the last ones are new, the others gone."""
@@ -376,23 +378,23 @@ class Neighbors(Classifier):
     def statistics(self) -> Statistics:
         """A copy of the current statistics."""
         with self._lock:
-            return super().statistics + self._held_statistics()
+            return super().statistics + self._example_statistics()
 
-    def _held_statistics(self) -> Statistics:
-        signs = np.ones(len(self._held), dtype=np.int64)
-        return Statistics(self.schema, self._arrays(*self._held.everything(), signs))
+    def _example_statistics(self) -> Statistics:
+        signs = np.ones(len(self._examples), dtype=np.int64)
+        return Statistics(self.schema, self._arrays(*self._examples.everything(), signs))
 
     def entries(self, name: str, start: int, stop: int) -> Entries:
         """Return a range of an array of the statistics."""
         with self._lock:
-            if self._held:
+            if self._examples:
                 return self.statistics[name].between(start, stop)
             return super().entries(name, start, stop)
 
     def digest(self) -> str:
         """Return the digest of the statistics: equal if and only if schema and values are."""
         with self._lock:
-            return self.statistics.digest() if self._held else super().digest()
+            return self.statistics.digest() if self._examples else super().digest()
 
     def _merge(self, delta: Statistics, undo: Undo) -> None:
         undo.append((setattr, self, "_merged", self._merged))
@@ -400,13 +402,13 @@ class Neighbors(Classifier):
         super()._merge(delta, undo)
 
     def _sections(self) -> dict[str, bytes]:
-        return super()._sections() | self._held.sections()
+        return super()._sections() | self._examples.sections()
 
     def _restore(self, saved: SavedLearner) -> None:
-        self._held.restore(*(saved.section(name) for name in ("ids", "codes", "vectors")))
+        self._examples.restore(*(saved.section(name) for name in ("ids", "codes", "vectors")))
         super()._restore(saved)
-        if self._held:
-            self.merge(-self._held_statistics())
+        if self._examples:
+            self.merge(-self._example_statistics())
             self._merged = not super().statistics.is_zero
 
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal | Entries]) -> None:
@@ -458,14 +460,14 @@ class Neighbors(Classifier):
         unit = float(self._grid.scale[0])
         with self._lock:
             vectors = self._queries(X)
-            nearest, candidates = self._held.nearest(vectors, max(self._enough, count), count)
+            nearest, candidates = self._examples.nearest(vectors, max(self._enough, count), count)
             self._note_search(len(vectors), candidates)
         return [(ids, np.sqrt(squares.astype(np.float64)) / unit) for ids, squares in nearest]
 
     def find_used(self, X: object) -> list[int] | None:
         """Return the ids of the held examples that vote in `predict`."""
         with self._lock:
-            return self._held.voters(self._queries(X), max(self._enough, self._k), self._k)
+            return self._examples.voters(self._queries(X), max(self._enough, self._k), self._k)
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return the most common class of the k nearest held examples; `NotLearned` without any.
@@ -493,13 +495,13 @@ class Neighbors(Classifier):
     def _votes(self, X: object) -> Int64s:
         with self._lock:
             vectors = self._queries(X)
-            votes, candidates = self._held.votes(vectors, max(self._enough, self._k), self._k)
+            votes, candidates = self._examples.votes(vectors, max(self._enough, self._k), self._k)
             self._note_search(len(vectors), candidates)
             return votes
 
     def _queries(self, X: object) -> Points:
         vectors = quantised(self._as_rows(X), self._grid, clip=True)
-        if not self._held:
+        if not self._examples:
             raise NotLearned("no example is held here; predict_votes needs statistics only")
         return vectors
 

@@ -44,24 +44,24 @@ def _guard_row(
 ) -> Number:
     """Count the slacks of one item; return the smallest."""
     size, item = len(items), order[rank]
-    held, line = items[item], guard[item]
+    count, line = items[item], guard[item]
     line[:] = 0
     base = _start(rank, size, full)
-    smallest = min(held, _count_slacks(pairs[base : base + rank], held, line))
+    smallest = min(count, _count_slacks(pairs[base : base + rank], count, line))
     if full:
-        rest = _count_slacks(pairs[base + rank + 1 : base + size], held, line)
+        rest = _count_slacks(pairs[base + rank + 1 : base + size], count, line)
     else:
-        rest = _count_slacks(_column(pairs, rank, size), held, line)
+        rest = _count_slacks(_column(pairs, rank, size), count, line)
     smallest = min(smallest, rest)
-    _set_depth(line, held, smallest)
+    _set_depth(line, count, smallest)
     return smallest
 
 
 @compile_loop
-def _count_slacks(row: Array, held: int, line: Array) -> Number:
+def _count_slacks(row: Array, count: int, line: Array) -> Number:
     smallest = ALL
     for value in row:
-        slack = held - value
+        slack = count - value
         smallest = min(smallest, slack)
         if 0 <= slack < LEVELS:
             line[np.uint64(slack)] += np.int32(1)
@@ -72,18 +72,18 @@ def _count_slacks(row: Array, held: int, line: Array) -> Number:
 def _column(pairs: Array, rank: int, size: int) -> Array:
     """Return the counts of an item with later ones, from a packed triangle."""
     column = np.empty(size - rank - 1, np.int32)
-    place = np.uint64((rank + 1) * rank // 2 + rank)
+    cell = np.uint64((rank + 1) * rank // 2 + rank)
     for other in range(len(column)):
-        column[other] = pairs[place]
-        place += np.uint64(other + rank + 1)
+        column[other] = pairs[cell]
+        cell += np.uint64(other + rank + 1)
     return column
 
 
 @compile_loop
-def _set_depth(line: Array, held: int, smallest: int) -> None:
+def _set_depth(line: Array, count: int, smallest: int) -> None:
     if smallest < 0:
         line[LEVELS] = 0
-    elif held < LEVELS:
+    elif count < LEVELS:
         line[LEVELS] = ALL  # no slack is larger
     else:
         line[LEVELS] = max(smallest, LEVELS)
@@ -98,30 +98,30 @@ def _shift(pairs: Array, base: int, ranks: Array, by: int) -> Number:
     start = np.uint64(base)  # unsigned: numba then does not test for places before the first
     lowest, added = np.int32(ALL), np.int32(by)
     for other in range(len(ranks)):
-        place = start + np.uint64(ranks[other])
-        value = pairs[place]
-        pairs[place] = value + added
+        cell = start + np.uint64(ranks[other])
+        value = pairs[cell]
+        pairs[cell] = value + added
         lowest = min(lowest, value)
     return lowest
 
 
 @compile_loop
 def _shift_noting(
-    pairs: Array, base: int, ranks: Array, place: int, by: int, held: Array, lines: Array
+    pairs: Array, base: int, ranks: Array, position: int, by: int, item_counts: Array, lines: Array
 ) -> Number:
     """Do the same with the ranks before a place, and note small slacks of both items of a pair."""
-    start, mine = np.uint64(base), held[place]
+    start, mine = np.uint64(base), item_counts[position]
     lowest, added = np.int32(ALL), np.int32(by)
-    for other in range(place):
+    for other in range(position):
         cell = start + np.uint64(ranks[other])
         value = pairs[cell]
         pairs[cell] = value + added
         lowest = min(lowest, value)
-        if min(mine, held[other]) - value < LEVELS:
+        if min(mine, item_counts[other]) - value < LEVELS:
             if mine - value < LEVELS:
-                lines[np.uint64(place * LEVELS + max(mine - value, 0))] += np.int32(1)
-            if held[other] - value < LEVELS:
-                lines[np.uint64(other * LEVELS + max(held[other] - value, 0))] += np.int32(1)
+                lines[np.uint64(position * LEVELS + max(mine - value, 0))] += np.int32(1)
+            if item_counts[other] - value < LEVELS:
+                lines[np.uint64(other * LEVELS + max(item_counts[other] - value, 0))] += np.int32(1)
     return lowest
 
 
@@ -133,7 +133,7 @@ def _mirror(pairs: Array, size: int, ranks: Array, by: int) -> None:
 
 
 @compile_loop
-def _guard_forgets(line: Array, touched: Array, held: int) -> None:
+def _guard_forgets(line: Array, touched: Array, count: int) -> None:
     """Update the slacks of an item: those of untouched pairs shrink by 1."""
     depth = line[LEVELS]
     for level in range(LEVELS - 1):
@@ -141,7 +141,7 @@ def _guard_forgets(line: Array, touched: Array, held: int) -> None:
     line[LEVELS - 1] = touched[LEVELS - 1]
     if depth < ALL:
         depth -= 1
-        if depth > held:
+        if depth > count:
             line[depth:LEVELS] = 0
             depth = ALL
     line[LEVELS] = depth
@@ -168,9 +168,9 @@ def _mark(stale: Array, stale_items: Array, starts: Array, ids: Array) -> None:
     """Mark the blocks of pair numbers and of items that histories change."""
     for history in range(len(starts) - 1):
         lowest = ids[starts[history]] if starts[history] < starts[history + 1] else 0
-        for place in range(starts[history] + 1, starts[history + 1]):
-            base = ids[place] * (ids[place] - 1) // 2
-            last = (base + ids[place - 1]) >> _BLOCK_BITS
+        for position in range(starts[history] + 1, starts[history + 1]):
+            base = ids[position] * (ids[position] - 1) // 2
+            last = (base + ids[position - 1]) >> _BLOCK_BITS
             for block in range((base + lowest) >> _BLOCK_BITS, last + 1):
                 stale[np.uint64(block)] = True
     for item in ids:
@@ -204,16 +204,16 @@ def _shift_pairs(
     Small slacks are noted in one line for each item; a loose item has none.
     """
     size, lowest, close = len(items), ALL, 0
-    held = np.empty(len(ranks), np.int32)
-    for place in range(len(ranks)):
-        item = order[ranks[place]]
-        held[place] = _NEVER if _is_loose(guard[item, LEVELS]) else items[item]
-        close += held[place] != _NEVER
-        base = _start(ranks[place], size, full)
+    item_counts = np.empty(len(ranks), np.int32)
+    for position in range(len(ranks)):
+        item = order[ranks[position]]
+        item_counts[position] = _NEVER if _is_loose(guard[item, LEVELS]) else items[item]
+        close += item_counts[position] != _NEVER
+        base = _start(ranks[position], size, full)
         if close:
-            least = _shift_noting(pairs, base, ranks, place, by, held, lines)
+            least = _shift_noting(pairs, base, ranks, position, by, item_counts, lines)
         else:
-            least = _shift(pairs, base, ranks[:place], by)
+            least = _shift(pairs, base, ranks[:position], by)
         lowest = min(lowest, least)
     return lowest
 
@@ -221,13 +221,13 @@ def _shift_pairs(
 @compile_loop
 def _settle(items: Array, guard: Array, order: Array, ranks: Array, by: int, lines: Array) -> None:
     """Update counts and slacks of the items of a history."""
-    for place in range(len(ranks)):
-        item = order[ranks[place]]
+    for position in range(len(ranks)):
+        item = order[ranks[position]]
         items[item] += by
         if _is_loose(guard[item, LEVELS]):
             guard[item, LEVELS] += min(by, 0)  # learning leaves the slacks of touched pairs
             continue
-        line = lines[place * LEVELS : (place + 1) * LEVELS]
+        line = lines[position * LEVELS : (position + 1) * LEVELS]
         if by > 0:
             _guard_learns(guard[item], line)
         else:
@@ -261,8 +261,8 @@ def _forget(
     lowest = _shift_pairs(pairs, items, guard, order, ranks, full, -1, lines)
     problem = NEGATIVE if lowest <= 0 else _first_tight(items, guard, order, ranks, lines, refused)
     if problem != 0:
-        for place in range(len(ranks)):
-            _shift(pairs, _start(ranks[place], len(items), full), ranks[:place], 1)
+        for position in range(len(ranks)):
+            _shift(pairs, _start(ranks[position], len(items), full), ranks[:position], 1)
         return problem
     if full:
         _mirror(pairs, len(items), ranks, -1)
@@ -275,9 +275,9 @@ def _first_tight(
     items: Array, guard: Array, order: Array, ranks: Array, lines: Array, refused: Array
 ) -> int:
     """Return whether an item would have fewer histories than one of its untouched pairs."""
-    for place in range(len(ranks)):
-        item = order[ranks[place]]
-        if not _is_loose(guard[item, LEVELS]) and guard[item, 0] > lines[place * LEVELS]:
+    for position in range(len(ranks)):
+        item = order[ranks[position]]
+        if not _is_loose(guard[item, LEVELS]) and guard[item, 0] > lines[position * LEVELS]:
             refused[0], refused[1] = item, items[item] - 1
             return TIGHT
     return 0
@@ -322,8 +322,8 @@ def change_histories(
 
 @compile_loop
 def _bump(row: Array, ranks: Array) -> None:
-    for place in range(len(ranks)):
-        row[np.uint64(ranks[place])] += np.int32(1)
+    for position in range(len(ranks)):
+        row[np.uint64(ranks[position])] += np.int32(1)
 
 
 @compile_loop
@@ -337,10 +337,10 @@ def _holders(starts: Array, ranks: Array, size: int) -> tuple[Array, Array, Arra
     free = heads.copy()
     holders, owners = np.empty(len(ranks), np.int64), np.empty(len(ranks), np.int64)
     for history in range(len(starts) - 1):
-        for place in range(starts[history], starts[history + 1]):
-            slot = free[ranks[place]]
-            holders[slot], owners[slot] = place, history
-            free[ranks[place]] = slot + 1
+        for position in range(starts[history], starts[history + 1]):
+            slot = free[ranks[position]]
+            holders[slot], owners[slot] = position, history
+            free[ranks[position]] = slot + 1
     return heads, holders, owners
 
 
@@ -363,10 +363,10 @@ def add_histories(
         base = _start(rank, size, full)
         row = pairs[base : base + (size if full else rank)]
         for slot in range(heads[rank], heads[rank + 1]):
-            place, history = holders[slot], owners[slot]
-            _bump(row, ranks[starts[history] : place])
+            position, history = holders[slot], owners[slot]
+            _bump(row, ranks[starts[history] : position])
             if full:
-                _bump(row, ranks[place + 1 : starts[history + 1]])
+                _bump(row, ranks[position + 1 : starts[history + 1]])
     return 0
 
 
@@ -401,45 +401,45 @@ def _note_pair(
 
 
 @compile_loop
-def _add_row(scores: Array, row: Array, held: Array, own: int) -> None:
-    for place in range(len(row)):
-        both = row[place]
-        either = own + held[place] - both
-        scores[place] += both / (either if either != 0 else 1)
+def _add_row(scores: Array, row: Array, item_counts: Array, own: int) -> None:
+    for position in range(len(row)):
+        both = row[position]
+        either = own + item_counts[position] - both
+        scores[position] += both / (either if either != 0 else 1)
 
 
 @compile_loop
-def sum_similarities(pairs: Array, held: Array, ranks: Array, full: bool) -> Array:
-    """Return the sums of the similarities to some items, by rank; `held` is by rank, too."""
-    size = len(held)
+def sum_similarities(pairs: Array, item_counts: Array, ranks: Array, full: bool) -> Array:
+    """Return the sums of the similarities to some items, by rank; `item_counts` are, too."""
+    size = len(item_counts)
     scores = np.zeros(size)
     for rank in ranks:
-        base, own = _start(rank, size, full), held[rank]
-        _add_row(scores[:rank], pairs[base : base + rank], held[:rank], own)
+        base, own = _start(rank, size, full), item_counts[rank]
+        _add_row(scores[:rank], pairs[base : base + rank], item_counts[:rank], own)
         later = pairs[base + rank + 1 : base + size] if full else _column(pairs, rank, size)
-        _add_row(scores[rank + 1 :], later, held[rank + 1 :], own)
+        _add_row(scores[rank + 1 :], later, item_counts[rank + 1 :], own)
     return scores
 
 
 @compile_loop
 def sum_all_similarities(
-    pairs: Array, held: Array, starts: Array, ranks: Array, full: bool
+    pairs: Array, item_counts: Array, starts: Array, ranks: Array, full: bool
 ) -> Array:
     """Return the sums of the similarities to the items of each history, in one pass over pairs."""
-    size = len(held)
+    size = len(item_counts)
     heads, _, owners = _holders(starts, ranks, size)
-    scores, found = np.zeros((size, len(starts) - 1)), np.empty(size, np.int64)
-    met: Array = np.flatnonzero(held)
+    scores, partners = np.zeros((size, len(starts) - 1)), np.empty(size, np.int64)
+    met: Array = np.flatnonzero(item_counts)
     asked = met[heads[met + 1] > heads[met]]  # a pair without one of them adds nothing
     for rank in met:
-        base, own, line = _start(rank, size, full), held[rank], scores[rank]
+        base, own, line = _start(rank, size, full), item_counts[rank], scores[rank]
         others, count = asked if heads[rank + 1] == heads[rank] else met, 0
         for other in others[: np.searchsorted(others, rank)]:
-            found[count] = other
+            partners[count] = other
             count += pairs[base + other] != 0
-        for other in found[:count]:
+        for other in partners[:count]:
             both = pairs[base + other]
-            similarity = both / (own + held[other] - both)
+            similarity = both / (own + item_counts[other] - both)
             for slot in range(heads[rank], heads[rank + 1]):
                 scores[other, owners[slot]] += similarity
             for slot in range(heads[other], heads[other + 1]):
@@ -479,47 +479,47 @@ def best_indices(scores: Array, k: int, factor: float) -> Array:
 
 
 @compile_loop
-def _has_similar(row: Array, held: Array, own: Number, least: Number) -> bool:
+def _has_similar(row: Array, item_counts: Array, own: Number, least: Number) -> bool:
     """Return whether a count of a part of a row can reach a share of both items' counts."""
-    found = False
-    for place in range(len(row)):
-        both = np.float32(np.int32(own + held[place]))
-        found |= (row[place] > 0) & (np.float32(row[place]) >= least * both)
-    return found
+    similar = False
+    for position in range(len(row)):
+        both = np.float32(np.int32(own + item_counts[position]))
+        similar |= (row[position] > 0) & (np.float32(row[position]) >= least * both)
+    return similar
 
 
 @compile_loop
 def most_similar(
-    pairs: Array, held: Array, rank: int, full: bool, k: int
+    pairs: Array, item_counts: Array, rank: int, full: bool, k: int
 ) -> tuple[Array, Array, Array]:
     """Return the k items most similar to one, and equally similar ones: ranks, counts, unions.
 
     Of most parts of a row, one loop in float32 finds that nothing reaches the k-th best so far.
     """
-    size, base, own = len(held), _start(rank, len(held), full), held[rank]
+    size, base, own = len(item_counts), _start(rank, len(item_counts), full), item_counts[rank]
     row = pairs[base : base + size]
     if not full:
         row = np.zeros(size, np.int32)
         row[:rank], row[rank + 1 :] = pairs[base : base + rank], _column(pairs, rank, size)
-    best, found, count = np.zeros(min(k, size)), np.empty(size, np.int32), 0
+    best, candidates, count = np.zeros(min(k, size)), np.empty(size, np.int32), 0
     for start in range(0, size, _PART):
-        part, held_part = row[start : start + _PART], held[start : start + _PART]
+        part, part_counts = row[start : start + _PART], item_counts[start : start + _PART]
         # a similarity of s is a share of s / (1 + s)
-        if not _has_similar(part, held_part, own, np.float32(best[0] / (1 + best[0]) * _ALMOST)):
+        if not _has_similar(part, part_counts, own, np.float32(best[0] / (1 + best[0]) * _ALMOST)):
             continue
         for index in range(len(part)):
             both = part[index]
             if both <= 0:
                 continue
-            either = own + held_part[index] - both
+            either = own + part_counts[index] - both
             score = both / (either if either != 0 else 1)
             if score >= best[0]:
-                found[count] = start + index
+                candidates[count] = start + index
                 count += 1
                 if score > best[0]:
                     _replace_smallest(best, score)
-    ranks = found[:count].astype(np.int64)
+    ranks = candidates[:count].astype(np.int64)
     counts = row[ranks].astype(np.int64)
-    unions = own + held[ranks] - counts
+    unions = own + item_counts[ranks] - counts
     kept = counts / np.where(unions == 0, 1, unions) >= best[0]
     return ranks[kept], counts[kept], unions[kept]

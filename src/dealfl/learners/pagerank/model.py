@@ -452,7 +452,7 @@ class PersonalizedPageRank(HistoryLearner):
                 yield seen, self._scores(seen)
             return
         for first in range(0, len(histories), _TOGETHER):
-            some = [self._as_history(one) for one in histories[first : first + _TOGETHER]]
+            some = [self._as_history(history) for history in histories[first : first + _TOGETHER]]
             batch = Batch(np.cumsum([0, *map(len, some)]), np.concatenate(some))
             yield from zip(some, table.sum_all_similarities(item_counts, batch), strict=True)
 
@@ -567,8 +567,8 @@ def top_ratios(ids: Int64s, numerators: Int64s, denominators: Int64s, k: int) ->
         best = np.lexsort((ids, -scores))[:k]
         return ids[best], scores[best]
 
-    def exact(place: int) -> Fraction:
-        return Fraction(int(numerators[place]), int(denominators[place]))
+    def exact(position: int) -> Fraction:
+        return Fraction(int(numerators[position]), int(denominators[position]))
 
     return _ranked(ids, scores, k, exact, slack=0.0)
 
@@ -580,17 +580,17 @@ def top_sums(
     terms: Callable[[int], Sequence[tuple[int, int]]],
     most: int,
 ) -> Ranked:
-    """Return the k ids with the largest sum of ratios; `terms(place)` lists at most `most` ratios.
+    """Return the k ids with the largest sum of at most `most` ratios, listed by `terms(position)`.
 
     `scores` are the sums in floats, added one by one.
     """
-    known: dict[tuple[tuple[int, int], ...], Fraction] = {}
+    sums: dict[tuple[tuple[int, int], ...], Fraction] = {}
 
-    def exact(place: int) -> Fraction:
-        ratios = tuple(sorted(terms(place)))
-        if ratios not in known:
-            known[ratios] = sum((Fraction(*ratio) for ratio in ratios), Fraction())
-        return known[ratios]
+    def exact(position: int) -> Fraction:
+        ratios = tuple(sorted(terms(position)))
+        if ratios not in sums:
+            sums[ratios] = sum((Fraction(*ratio) for ratio in ratios), Fraction())
+        return sums[ratios]
 
     return _ranked(ids, scores, k, exact, slack_of(most))
 
@@ -616,8 +616,8 @@ def slack_of(terms: int) -> float:
 def _ranked(
     ids: Int64s, scores: Floats, k: int, exact: Callable[[int], Fraction], slack: float
 ) -> Ranked:
-    places = _worth_ranking(scores, k, slack)
-    order = places[np.lexsort((ids[places], -scores[places]))]
+    positions = _worth_ranking(scores, k, slack)
+    order = positions[np.lexsort((ids[positions], -scores[positions]))]
     for start, stop in _unclear_runs(scores[order], slack):
         if start < k:
             run = sorted(order[start:stop].tolist(), key=lambda p: (-exact(p), int(ids[p])))

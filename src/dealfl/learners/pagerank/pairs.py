@@ -140,13 +140,13 @@ def replaced(schema: Schema, owners: Sequence[Replaced]) -> Change:
 
 def _count_changes(schema: Schema, flat: Sequence[int], runs: Int64s) -> Change:
     """Count runs of items: each meets the items before it, except those that stay."""
-    known, (starts, stays, sizes, signs) = np.fromiter(flat, np.int64, len(flat)), runs
+    run_items, (starts, stays, sizes, signs) = np.fromiter(flat, np.int64, len(flat)), runs
     # place of each changed item in its run, which is the number of items that it meets
     met = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes - stays, sizes)
     begins, weights = np.repeat(starts, sizes), np.repeat(signs, sizes)
-    changed = known[begins + met]
+    changed = run_items[begins + met]
     others = np.arange(met.sum()) - np.repeat(np.cumsum(met) - met - begins, met)
-    numbers = pair_number(np.repeat(changed, met), known[others])
+    numbers = pair_number(np.repeat(changed, met), run_items[others])
     arrays = {
         "items": _sum(changed, weights),
         "pairs": _sum(numbers, np.repeat(weights, met)),

@@ -2,9 +2,9 @@
 
 `pairs` is a packed lower triangle or, if `full`, a whole symmetric matrix of counts, in the order
 of `rank_of` (empty if the rank of an item is its number); `order` has the item of each rank.
-`items` has the count of each item, `held` the same by rank. `guard` has, for each item, how many
-other items have a slack of 0, 1, 2, … and, in its last column, the number of slacks for which these
-figures are known (see `table`).
+`items` has the count of each item, `item_counts` the same by rank. `guard` has, for each item, how
+many other items have a slack of 0, 1, 2, … and, in its last column, the number of slacks for which
+these figures are known (see `table`).
 """
 
 from __future__ import annotations
@@ -148,8 +148,9 @@ class _Table(NamedTuple):
         smallest = int(slacks.min(initial=count))
         small = slacks[(slacks >= 0) & (slacks < LEVELS)]
         depth = ALL if count < LEVELS else max(smallest, LEVELS)
-        known = 0 if smallest < 0 else depth
-        self.guard[item] = np.append(np.bincount(small, minlength=LEVELS), known)
+        if smallest < 0:
+            depth = 0
+        self.guard[item] = np.append(np.bincount(small, minlength=LEVELS), depth)
         return smallest
 
 
@@ -167,10 +168,10 @@ def _after_forgetting(lines: Int32s, touched: Int64s, counts: Int32s) -> Int64s:
     after[:, : LEVELS - 1] = touched[:, :-1] + lines[:, 1:LEVELS] - touched[:, 1:]
     after[:, LEVELS - 1] = touched[:, -1]
     depths = lines[:, LEVELS] - (lines[:, LEVELS] < ALL)
-    known = (depths < ALL) & (depths > counts)
-    unused = known[:, None] & (np.arange(LEVELS) >= depths[:, None])
+    complete = (depths < ALL) & (depths > counts)
+    unused = complete[:, None] & (np.arange(LEVELS) >= depths[:, None])
     after[:, :LEVELS][unused] = 0
-    after[:, LEVELS] = np.where(known, ALL, depths)
+    after[:, LEVELS] = np.where(complete, ALL, depths)
     return after
 
 
@@ -259,43 +260,45 @@ def guard_rows(pairs: Int32s, items: Int32s, guard: Int32s, order: Int64s, full:
 
 @twin
 def most_similar(
-    pairs: Int32s, held: Int32s, rank: int, full: bool, k: int
+    pairs: Int32s, item_counts: Int32s, rank: int, full: bool, k: int
 ) -> tuple[Int64s, Int64s, Int64s]:
     """Return the k items most similar to one, and equally similar ones: ranks, counts, unions."""
-    row = _row(pairs, len(held), rank, full)
-    similarities = _similarities(row, held, rank)
+    row = _row(pairs, len(item_counts), rank, full)
+    similarities = _similarities(row, item_counts, rank)
     similarities[row < 0] = 0.0  # only of impossible counts
     ranks = best_indices(similarities, k, 1.0)
     counts = row[ranks].astype(np.int64)
-    return ranks, counts, held[ranks].astype(np.int64) + int(held[rank]) - counts
+    return ranks, counts, item_counts[ranks].astype(np.int64) + int(item_counts[rank]) - counts
 
 
-def _similarities(row: Int32s, held: Int32s, rank: int) -> Floats:
-    either = held + (held[rank] - row)
+def _similarities(row: Int32s, item_counts: Int32s, rank: int) -> Floats:
+    either = item_counts + (item_counts[rank] - row)
     either += either == 0  # only of impossible counts
-    similarities = np.zeros(len(held))
+    similarities = np.zeros(len(item_counts))
     np.divide(row, either, out=similarities, where=row != 0)
     return similarities
 
 
 @twin
-def sum_similarities(pairs: Int32s, held: Int32s, ranks: Int64s, full: bool) -> Floats:
+def sum_similarities(pairs: Int32s, item_counts: Int32s, ranks: Int64s, full: bool) -> Floats:
     """Return the sums of the similarities to some items, by rank."""
-    scores = np.zeros(len(held))
+    scores = np.zeros(len(item_counts))
     for rank in ranks.tolist():
-        scores += _similarities(_row(pairs, len(held), rank, full), held, rank)
+        scores += _similarities(_row(pairs, len(item_counts), rank, full), item_counts, rank)
     return scores
 
 
 @twin
 def sum_all_similarities(
-    pairs: Int32s, held: Int32s, starts: Int64s, ranks: Int64s, full: bool
+    pairs: Int32s, item_counts: Int32s, starts: Int64s, ranks: Int64s, full: bool
 ) -> Floats:
     """Return the sums of the similarities to the items of each history, by rank."""
-    scores = np.zeros((len(starts) - 1, len(held)))
+    scores = np.zeros((len(starts) - 1, len(item_counts)))
     for history, (start, stop) in enumerate(pairwise(starts.tolist())):
         for rank in ranks[start:stop].tolist():
-            scores[history] += _similarities(_row(pairs, len(held), rank, full), held, rank)
+            scores[history] += _similarities(
+                _row(pairs, len(item_counts), rank, full), item_counts, rank
+            )
     return scores
 
 

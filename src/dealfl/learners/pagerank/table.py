@@ -131,20 +131,20 @@ class PairTable:
     def most_similar(self, items: Int32s, item: int, k: int) -> tuple[Int64s, Int64s, Int64s]:
         """Return the k items most similar to one, and equally similar ones; counts and unions."""
         rank = int(self._rank_of[item]) if len(self._rank_of) else item
-        held = self._by_rank(items)
-        ranks, counts, unions = most_similar(self._counts, held, rank, self._full, k)
+        item_counts = self._by_rank(items)
+        ranks, counts, unions = most_similar(self._counts, item_counts, rank, self._full, k)
         return self._order[ranks], counts, unions
 
     def sum_similarities(self, items: Int32s, seen: Int64s) -> Floats:
         """Return, for each item, the sum of its similarities to some items."""
-        held, ranks = self._by_rank(items), self._ranks(seen)
-        scores = sum_similarities(self._counts, held, ranks, self._full)
+        item_counts, ranks = self._by_rank(items), self._ranks(seen)
+        scores = sum_similarities(self._counts, item_counts, ranks, self._full)
         return scores[self._rank_of] if len(self._rank_of) else scores
 
     def sum_all_similarities(self, items: Int32s, batch: Batch) -> Floats:
         """Return, for each history and item, the sum of the item's similarities to the history."""
-        held, ranks = self._by_rank(items), self._ranks(batch.items)
-        scores = sum_all_similarities(self._counts, held, batch.starts, ranks, self._full)
+        item_counts, ranks = self._by_rank(items), self._ranks(batch.items)
+        scores = sum_all_similarities(self._counts, item_counts, batch.starts, ranks, self._full)
         return np.ascontiguousarray(scores[:, self._rank_of]) if len(self._rank_of) else scores
 
 

@@ -20,13 +20,13 @@ _CLEAR = 1.0 - 1e-12  # float products are accurate to 1e-15
 @compile_loop
 def fill_matrix(low: Array, high: Array, units: Array, matrix: Array) -> None:
     """Write packed moments as a symmetric matrix, in units of each column."""
-    place = 0
+    cell = 0
     for row in range(len(matrix)):
         for column in range(row + 1):
-            value = high[place] * _TWO_32 + low[place] if len(high) else float(low[place])
+            value = high[cell] * _TWO_32 + low[cell] if len(high) else float(low[cell])
             matrix[row, column] = value * (units[row] * units[column])
             matrix[column, row] = matrix[row, column]
-            place += 1
+            cell += 1
 
 
 def _step(
@@ -41,12 +41,12 @@ def _step(
     add_2: float,
 ) -> None:
     """Change two rows of a table and the rest of a row; see `update_table`."""
-    for place in range(len(rest)):
-        left = rest[place] - along * first[place]
-        first[place] = first[place] * by + left * add
-        left -= along_2 * second[place]
-        second[place] = second[place] * by_2 + left * add_2
-        rest[place] = left
+    for column in range(len(rest)):
+        left = rest[column] - along * first[column]
+        first[column] = first[column] * by + left * add
+        left -= along_2 * second[column]
+        second[column] = second[column] * by_2 + left * add_2
+        rest[column] = left
 
 
 _step = compile_loop(_step, reorder=True)
@@ -88,9 +88,9 @@ def update_table(table: Array, row: Array, sign: int, min_slack: float) -> bool:
 
 def _products(first: Array, second: Array, solution: Array) -> Number:
     total, total_2 = 0.0, 0.0
-    for place in range(len(solution)):
-        total += first[place] * solution[place]
-        total_2 += second[place] * solution[place]
+    for column in range(len(solution)):
+        total += first[column] * solution[column]
+        total_2 += second[column] * solution[column]
     return total, total_2
 
 
@@ -131,8 +131,8 @@ def _follow(row: Array, sign: int, table: Array, scales: Array, weights: Array) 
     """Update a table by a row of integers, and compute the weights if there is room for them."""
     size, scaled = len(table), np.empty(table.shape[1])
     skipped = len(row) - len(scaled)
-    for place in range(len(scaled)):
-        scaled[place] = row[skipped + place] * scales[0, skipped + place]
+    for column in range(len(scaled)):
+        scaled[column] = row[skipped + column] * scales[0, skipped + column]
     scaled[size:] += scales[1, skipped + size :]
     if not update_table(table, scaled, sign, MIN_SLACK):
         return False
@@ -145,12 +145,12 @@ def _follow(row: Array, sign: int, table: Array, scales: Array, weights: Array) 
 def _shift_wide(low: Array, high: Array, row: Array, factor: Number) -> Number:
     """Add factor·row to wide sums; return a negative number if one overflows."""
     overflow = np.int64(0)
-    for place in range(len(low)):
-        product = np.int64(factor) * np.int64(row[place])
-        total = low[place] + (product & _LOW_MASK)
-        before, added = high[place], (product >> 32) + (total >> 32)
+    for column in range(len(low)):
+        product = np.int64(factor) * np.int64(row[column])
+        total = low[column] + (product & _LOW_MASK)
+        before, added = high[column], (product >> 32) + (total >> 32)
         after = before + added
-        low[place], high[place] = total & _LOW_MASK, after
+        low[column], high[column] = total & _LOW_MASK, after
         overflow |= (before ^ after) & (added ^ after)
     return overflow
 
@@ -158,10 +158,10 @@ def _shift_wide(low: Array, high: Array, row: Array, factor: Number) -> Number:
 @compile_loop
 def _shift_narrow(low: Array, row: Array, factor: Number) -> Number:
     overflow = np.int64(0)
-    for place in range(len(low)):
-        before, added = low[place], np.int64(factor) * np.int64(row[place])
-        low[place] = before + added
-        overflow |= (before ^ low[place]) & (added ^ low[place])
+    for column in range(len(low)):
+        before, added = low[column], np.int64(factor) * np.int64(row[column])
+        low[column] = before + added
+        overflow |= (before ^ low[column]) & (added ^ low[column])
     return overflow
 
 
@@ -189,14 +189,14 @@ def shift_row(low: Array, high: Array, row: Array, sign: int) -> bool:
 
 
 @compile_loop
-def _value(low: Array, high: Array, place: int) -> float:
-    return high[place] * _TWO_32 + low[place] if len(high) else float(low[place])
+def _value(low: Array, high: Array, cell: int) -> float:
+    return high[cell] * _TWO_32 + low[cell] if len(high) else float(low[cell])
 
 
 @compile_loop
 def _find_doubtful(low: Array, high: Array, limit: float, doubtful: Array) -> int:
     """List the columns whose moments are not clearly possible; return their number."""
-    count, found, start, columns = _value(low, high, 0), 0, 1, len(doubtful)
+    count, matches, start, columns = _value(low, high, 0), 0, 1, len(doubtful)
     if count < 1.0:
         doubtful[0] = 0
         return 1
@@ -205,10 +205,10 @@ def _find_doubtful(low: Array, high: Array, limit: float, doubtful: Array) -> in
         clear = square <= count * limit * _CLEAR and total * total <= count * square * _CLEAR
         zero = total == 0.0 and square == 0.0 and count >= 0.0
         if not (clear or zero) or (low[start] ^ low[start + column]) & 1:
-            doubtful[found] = column
-            found += 1
+            doubtful[matches] = column
+            matches += 1
         start += column + 1
-    return found
+    return matches
 
 
 @compile_loop
@@ -246,9 +246,9 @@ def change_row(
         return SAME
     stale[:] = True
     if sign < 0:
-        found = _find_doubtful(low, high, limit, rows[1])
-        if found:
-            return found
+        doubtful = _find_doubtful(low, high, limit, rows[1])
+        if doubtful:
+            return doubtful
     if not len(table):
         return 0
     return FOLLOWED if _follow(row, sign, table, scales[2:], weights) else LOST
@@ -258,15 +258,15 @@ def change_row(
 def _shift_moments(low: Array, high: Array, added: Array, added_high: Array, sign: int) -> Number:
     """Add moments, or subtract them; return a negative number if one overflows."""
     overflow = np.int64(0)
-    for place in range(len(low)):
+    for cell in range(len(low)):
         if len(high):
-            total = low[place] + sign * added[place]
-            before, change = high[place], sign * added_high[place] + (total >> 32)
-            low[place], high[place] = total & _LOW_MASK, before + change
-            after = high[place]
+            total = low[cell] + sign * added[cell]
+            before, change = high[cell], sign * added_high[cell] + (total >> 32)
+            low[cell], high[cell] = total & _LOW_MASK, before + change
+            after = high[cell]
         else:
-            before, change = low[place], sign * added[place]
-            low[place] = after = before + change
+            before, change = low[cell], sign * added[cell]
+            low[cell] = after = before + change
         overflow |= (before ^ after) & (change ^ after)
     return overflow
 
@@ -306,21 +306,21 @@ def add_triangles(products: Array, low: Array, high: Array) -> None:
 
 @compile_loop
 def _add_limbs(uppers: Array, lowers: Array, boths: Array, low: Array, high: Array) -> None:
-    for place in range(len(low)):
-        upper, lower = np.int64(uppers[place]), np.int64(lowers[place])
-        middle = np.int64(boths[place]) - upper - lower
-        total = low[place] + lower + ((middle & 0x1FFFF) << 15) + ((upper & 3) << 30)
-        high[place] += (total >> 32) + (middle >> 17) + (upper >> 2)
-        low[place] = total & _LOW_MASK
+    for cell in range(len(low)):
+        upper, lower = np.int64(uppers[cell]), np.int64(lowers[cell])
+        middle = np.int64(boths[cell]) - upper - lower
+        total = low[cell] + lower + ((middle & 0x1FFFF) << 15) + ((upper & 3) << 30)
+        high[cell] += (total >> 32) + (middle >> 17) + (upper >> 2)
+        low[cell] = total & _LOW_MASK
 
 
 @compile_loop
 def _add_products(products: Array, low: Array, high: Array) -> None:
-    for place in range(len(low)):
-        low[place] += np.int64(products[place])
-    for place in range(len(high)):
-        high[place] += low[place] >> 32
-        low[place] &= _LOW_MASK
+    for cell in range(len(low)):
+        low[cell] += np.int64(products[cell])
+    for cell in range(len(high)):
+        high[cell] += low[cell] >> 32
+        low[cell] &= _LOW_MASK
 
 
 @compile_loop
@@ -335,24 +335,24 @@ def take_triangle(products: Array, units: Array, low: Array, high: Array) -> Non
 
 @compile_loop
 def _take_scaled(products: Array, unit: float, units: Array, low: Array, high: Array) -> None:
-    for place in range(len(low)):
-        value = products[place] * (unit * units[place])  # exact: by powers of two
+    for cell in range(len(low)):
+        value = products[cell] * (unit * units[cell])  # exact: by powers of two
         above = np.floor(value * (1.0 / _TWO_32))
-        low[place], high[place] = np.int64(value - above * _TWO_32), np.int64(above)
+        low[cell], high[cell] = np.int64(value - above * _TWO_32), np.int64(above)
 
 
 @compile_loop
-def find_close(low: Array, high: Array, limits: Array, roots: Array, places: Array) -> int:
+def find_close(low: Array, high: Array, limits: Array, roots: Array, cells: Array) -> int:
     """List the products of two columns above the limit of one times the root of the other."""
-    found, start = 0, 0
+    matches, start = 0, 0
     for row in range(len(roots)):
         for column in range(row):
             value = abs(_value(low, high, start + column))
             if value > limits[row] * roots[column]:
-                places[found] = start + column
-                found += 1
+                cells[matches] = start + column
+                matches += 1
         start += row + 1
-    return found
+    return matches
 
 
 @compile_loop

@@ -122,7 +122,7 @@ def _limb_products(rows: Int64s, signs: Int64s | None) -> Integers:
     """Return the sum of the products of rows by one product of both limbs side by side."""
     limbs = np.concatenate(_split(rows), axis=1).astype(np.float64)
     whole = (limbs.T if signs is None else limbs.T * signs) @ limbs
-    upper, first, second, lower = whole.take(_limb_places(rows.shape[1]))
+    upper, first, second, lower = whole.take(_limb_cells(rows.shape[1]))
     below = ((first + second) * (1 << _LIMB_BITS) + lower).astype(np.int64)  # < 2^53 of few rows
     above = upper.astype(np.int64)
     low = below + ((above & 3) << 30)
@@ -130,7 +130,7 @@ def _limb_products(rows: Int64s, signs: Int64s | None) -> Integers:
 
 
 @lru_cache(maxsize=64)
-def _limb_places(size: int) -> Int64s:
+def _limb_cells(size: int) -> Int64s:
     """Return the positions of high·high, high·low, low·high and low·low of a packed triangle."""
     rows, columns = triangle(size)
     starts = [(0, 0), (0, size), (size, 0), (size, size)]
@@ -213,8 +213,8 @@ def require_products(products: Integers, limits: Sequence[int], *, pairs: bool) 
     size = len(limits)
     sums = _require_columns(products, range(size), limits)
     count = products[:1].tolist()[0]
-    places = np.arange(size, dtype=np.int64)
-    squares = products[places * (places + 3) // 2]
+    indices = np.arange(size, dtype=np.int64)
+    squares = products[indices * (indices + 3) // 2]
     if pairs and count == 1:
         _require_products_of(products, np.array(sums))
     elif pairs:
@@ -238,9 +238,9 @@ def _require_columns(
         raise Impossible(f"the number of examples is {count}")
     if count == 0 and len(products.nonzero()):
         raise Impossible("the number of examples is 0, but sums are not 0")
-    places = np.array(columns, dtype=np.int64)
-    starts = places * (places + 1) // 2
-    sums, squares = products[starts].tolist(), products[starts + places].tolist()
+    indices = np.array(columns, dtype=np.int64)
+    starts = indices * (indices + 1) // 2
+    sums, squares = products[starts].tolist(), products[starts + indices].tolist()
     for column, total, square, limit in zip(columns, sums, squares, limits, strict=True):
         if not 0 <= square <= count * limit * limit:
             raise Impossible(f"column {column} has the sum of squares {square}")
@@ -251,16 +251,14 @@ def _require_columns(
 
 def _require_products_of(products: Integers, row: Int64s) -> None:
     left, right = triangle(len(row))
-    known = widened(row[left] * row[right], products.wide)
-    if not products.same(known):
-        raise _impossible(products, int((products - known).nonzero()[0]), left, right)
+    expected = widened(row[left] * row[right], products.wide)
+    if not products.same(expected):
+        raise _impossible(products, int((products - expected).nonzero()[0]), left, right)
 
 
-def _impossible(products: Integers, place: int, left: Int64s, right: Int64s) -> Impossible:
-    product = products[place : place + 1].tolist()[0]
-    return Impossible(
-        f"columns {right[place]} and {left[place]} have the sum of products {product}"
-    )
+def _impossible(products: Integers, cell: int, left: Int64s, right: Int64s) -> Impossible:
+    product = products[cell : cell + 1].tolist()[0]
+    return Impossible(f"columns {right[cell]} and {left[cell]} have the sum of products {product}")
 
 
 def _require_pairs(products: Integers, squares: Integers) -> None:
@@ -268,18 +266,18 @@ def _require_pairs(products: Integers, squares: Integers) -> None:
     doubtful = _find_close(products, np.sqrt(squares.to_float()))
     limbs = _limbs(squares)
     for first in range(0, len(doubtful), _COMPARED):
-        places = doubtful[first : first + _COMPARED]
-        across = _limbs(products[places])
-        sides = limbs[:, left[places]], limbs[:, right[places]]
+        cells = doubtful[first : first + _COMPARED]
+        across = _limbs(products[cells])
+        sides = limbs[:, left[cells]], limbs[:, right[cells]]
         wrong = np.flatnonzero(_is_larger((across, across), sides))
         if len(wrong):
-            raise _impossible(products, int(places[wrong[0]]), left, right)
+            raise _impossible(products, int(cells[wrong[0]]), left, right)
 
 
 def _find_close(products: Integers, roots: NDArray[np.float64]) -> Int64s:
     """Return the places of the products of two columns that are not clearly possible."""
-    places = np.empty(len(products), np.int64)
-    return places[: find_close(*products.parts, roots * _CLEAR, roots, places)]
+    cells = np.empty(len(products), np.int64)
+    return cells[: find_close(*products.parts, roots * _CLEAR, roots, cells)]
 
 
 def _limbs(values: Integers) -> Int64s:
@@ -300,9 +298,9 @@ def _is_larger(ours: tuple[Int64s, Int64s], theirs: tuple[Int64s, Int64s]) -> ND
         for second in range(len(ours[0])):
             difference[first + second] += ours[0][first] * ours[1][second]
             difference[first + second] -= theirs[0][first] * theirs[1][second]
-    for place in range(len(difference) - 1):
-        difference[place + 1] += difference[place] >> 24
-        difference[place] &= _LIMB
+    for limb in range(len(difference) - 1):
+        difference[limb + 1] += difference[limb] >> 24
+        difference[limb] &= _LIMB
     rest = difference[:-1].any(axis=0)
     return np.asarray((difference[-1] > 0) | ((difference[-1] == 0) & rest))
 

@@ -53,9 +53,9 @@ def flat_triangle(size: int) -> Int64s:
 @lru_cache(maxsize=64)
 def _ends(columns: int) -> Int64s:
     """Return where the sum and the square of each column are."""
-    places = np.arange(columns, dtype=np.int64)
-    starts = places * (places + 1) // 2
-    return np.stack((starts, starts + places))
+    indices = np.arange(columns, dtype=np.int64)
+    starts = indices * (indices + 1) // 2
+    return np.stack((starts, starts + indices))
 
 
 def row_products(rows: Int64s) -> Int64s:
@@ -173,12 +173,12 @@ def _find_doubtful(low: Int64s, high: Int64s, limit: float, doubtful: Points) ->
 
 
 @twin
-def find_close(low: Int64s, high: Int64s, limits: Floats, roots: Floats, places: Int64s) -> int:
+def find_close(low: Int64s, high: Int64s, limits: Floats, roots: Floats, cells: Int64s) -> int:
     """List the products of two columns above the limit of one times the root of the other."""
     left, right = triangle(len(roots))
     products = Integers(low, high if len(high) else None).to_float()
     close = np.flatnonzero((np.abs(products) > limits[left] * roots[right]) & (left != right))
-    places[: len(close)] = close
+    cells[: len(close)] = close
     return len(close)
 
 

@@ -119,7 +119,7 @@ class NormalEquations(RowLearner):
         self._scales[2:, : columns - targets] = weights.units
         self._scales[2:, columns - targets :] = weights.goal[:, None]
         self._limit = 4.0**bits  # of a square
-        self._cost_of_one = self._cost(1)
+        self._row_cost = self._cost(1)
         self._row_shape = grid.bound.shape
 
     @classmethod
@@ -179,14 +179,14 @@ class NormalEquations(RowLearner):
 
     def _change_batch(self, X: Matrix, y: object, sign: int, undo: Undo) -> Statistics:
         rows = X.shape[0]
-        delta = self._change_one(X, y, sign, undo) if rows == 1 else None
+        delta = self._change_row(X, y, sign, undo) if rows == 1 else None
         if delta is None:
             moments, last = self._moments(X, self._target_columns(y, rows))
             delta = self._add(moments, sign, undo)
             self._weights.follow(last[:_FEW], sign, rows)
         return delta
 
-    def _change_one(self, X: Matrix, y: object, sign: int, undo: Undo) -> Statistics | None:
+    def _change_row(self, X: Matrix, y: object, sign: int, undo: Undo) -> Statistics | None:
         """Learn or forget one row in place; None if that is not possible, and nothing changed."""
         state, weights = self._state, self._weights
         cells = state.cells("moments")
@@ -255,7 +255,7 @@ class NormalEquations(RowLearner):
 
     def _cost_of(self, rows: int, stored: int, delta: Statistics) -> Work:
         del stored, delta
-        return self._cost_of_one if rows == 1 else self._cost(rows)
+        return self._row_cost if rows == 1 else self._cost(rows)
 
     def _cost(self, rows: int) -> Work:
         return Work(rows * self._size, 8 * rows * self._columns + 2 * 8 * self._size)

@@ -77,7 +77,7 @@ class RidgeWeights:
         self.factorisations = 0  # from the moments; all others follow rows
         self._operations = 0  # of factors and weights, since they were last taken
         self._are_read = False  # since the last change
-        self._follows_one = follows(solver, 1, self.units.shape[1])
+        self._follows_row = follows(solver, 1, self.units.shape[1])
 
     def read(self, moments_now: Callable[[], Integers]) -> Floats:
         """Return the weights of [1, features] in the original units, one column per target."""
@@ -131,7 +131,7 @@ class RidgeWeights:
         """
         factor = self._factor
         if (
-            not self._follows_one
+            not self._follows_row
             or self._steps >= _STEPS_BEFORE_REFRESH
             or not isinstance(factor, CholeskyFactor)
         ):
@@ -155,8 +155,8 @@ class RidgeWeights:
         size = self.units.shape[1]
         starts = np.array([packed(size + target, 0) for target in range(self._targets)])
         products = moments[(starts + np.arange(size)[:, None]).ravel()].to_float()
-        places = np.arange(size)
-        sums = moments[places * (places + 1) // 2].to_float()[:, None]
+        indices = np.arange(size)
+        sums = moments[indices * (indices + 1) // 2].to_float()[:, None]
         goals = products.reshape(size, -1) * self.goal[0] + sums * self.goal[1]
         scaled: Floats = goals * self.units[0][:, None]
         return scaled[self._design]

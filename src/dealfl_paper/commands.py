@@ -47,7 +47,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
                 )
             )
 
-        found = run_figures(
+        reproduction = run_figures(
             Path(arguments.out),
             arguments.figures,
             quick=arguments.quick,
@@ -55,11 +55,11 @@ def reproduce(arguments: argparse.Namespace) -> int:
             processes=arguments.processes,
             progress=show,
         )
-    page, _ = write_results(found, Path(arguments.out))
-    results = as_results(found)
+    page, _ = write_results(reproduction, Path(arguments.out))
+    results = as_results(reproduction)
     table = [["verdict", "figure", "claim"]]
     table += [[claim["verdict"], claim["figure"], claim["claim"]] for claim in results["claims"]]
-    skipped = [f"skipped: {why}" for done in found.figures for why in done.skipped]
+    skipped = [f"skipped: {why}" for done in reproduction.figures for why in done.skipped]
     text = "\n".join([format_table(table), *map(for_terminal, skipped), f"\nPage: {page}"])
     return print_result(arguments, results, text)
 
@@ -147,10 +147,12 @@ def _row(course: Course, result: Result) -> list[str]:
 
 
 def _measure_choices(arguments: argparse.Namespace) -> int:
-    found = measure_wrong_choices()
+    measured = measure_wrong_choices()
     if arguments.json:
-        rows = [dataclasses.asdict(choices) | {"tail": choices.only_the_tail} for choices in found]
-        say(json.dumps({"choices": rows, "verdict": judge_wrong_choices(found)}, indent=2))
+        rows = [
+            dataclasses.asdict(choices) | {"tail": choices.only_the_tail} for choices in measured
+        ]
+        say(json.dumps({"choices": rows, "verdict": judge_wrong_choices(measured)}, indent=2))
         return 0
     head = [
         "selected by",
@@ -160,8 +162,8 @@ def _measure_choices(arguments: argparse.Namespace) -> int:
         "median",
         "95th percentile",
     ]
-    table = format_table([head, *(_wrong_row(choices) for choices in found)], "  ")
-    say(f"{table}\n\n{judge_wrong_choices(found)}")
+    table = format_table([head, *(_wrong_row(choices) for choices in measured)], "  ")
+    say(f"{table}\n\n{judge_wrong_choices(measured)}")
     return 0
 
 

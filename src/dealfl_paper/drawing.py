@@ -16,10 +16,10 @@ Trace = dict[str, Any]
 SCHEMES = COMPARED
 
 
-def colour(place: int | str) -> str:
+def colour(key: int | str) -> str:
     """Return the colour of a scheme, or of a place in a list."""
-    place = SCHEMES.index(place) if isinstance(place, str) else place
-    return COLOURS[place % len(COLOURS)]
+    key = SCHEMES.index(key) if isinstance(key, str) else key
+    return COLOURS[key % len(COLOURS)]
 
 
 def scheme_label(scheme: str) -> str:
@@ -60,8 +60,8 @@ def axis(title: str, **others: object) -> dict[str, Any]:
 
 def log_axis(title: str, values: Sequence[float | None]) -> dict[str, Any]:
     """Return a logarithmic axis with a tick for each decade, or for 1, 2 and 5 of few decades."""
-    found = [value for value in values if value is not None and value > 0]
-    low, high = math.floor(math.log10(min(found))), math.ceil(math.log10(max(found)))
+    positive = [value for value in values if value is not None and value > 0]
+    low, high = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
     steps = (1,) if high - low > 2 else (1, 2, 5)
     ticks = [step * 10.0**decade for decade in range(low, high + 1) for step in steps]
     return axis(title, type="log", tickvals=ticks, tickformat=",~r")
@@ -70,7 +70,7 @@ def log_axis(title: str, values: Sequence[float | None]) -> dict[str, Any]:
 def frequency_plot(title: str, words: str, rows: Sequence[Row], key: str, unit: str) -> Plot:
     """Return a plot of medians by clock frequency: a colour a scheme, a dash a dataset."""
     traces = []
-    for place, dataset in enumerate(values_of(rows, "dataset")):
+    for index, dataset in enumerate(values_of(rows, "dataset")):
         for scheme in SCHEMES[:3]:
             own = select(rows, dataset=dataset, scheme=scheme)
             clocks = list(own[0][key])
@@ -79,7 +79,7 @@ def frequency_plot(title: str, words: str, rows: Sequence[Row], key: str, unit: 
             trace = line(
                 [int(mhz) for mhz in clocks], heights, f"{scheme_label(scheme)}, {short}", scheme
             )
-            trace["line"]["dash"] = ("solid", "dash", "dot")[place]
+            trace["line"]["dash"] = ("solid", "dash", "dot")[index]
             traces.append(trace)
     values = [height for trace in traces for height in trace["y"]]
     layout = {"xaxis": axis("clock frequency, MHz"), "yaxis": log_axis(unit, values)}

@@ -136,21 +136,21 @@ def play_fleet(target: float, rounds: int, seed: int, keys: Mapping[str, object]
     try:
         while not _first(playing.rounds, target) and not playing.reason_to_end():
             playing.advance()
-        found = _first(playing.rounds, target)
-        last = found or playing.rounds[-1]
+        reached = _first(playing.rounds, target)
+        last = reached or playing.rounds[-1]
         chosen = [
             selection
             for selection in playing.ledger.reader.selections()
             if selection.round <= last.number
         ]
-        return Reached(found is not None, last, chosen, playing.fleet.workers, finish(playing))
+        return Reached(reached is not None, last, chosen, playing.fleet.workers, finish(playing))
     finally:
         playing.close()
 
 
 def _first(rounds: Sequence[Round], target: float) -> Round | None:
     """Return the first round from which on the quality stays."""
-    for place in range(len(rounds) - STAYS + 1):
-        if all((row.quality or 0.0) >= target for row in rounds[place : place + STAYS]):
-            return rounds[place]
+    for start in range(len(rounds) - STAYS + 1):
+        if all((row.quality or 0.0) >= target for row in rounds[start : start + STAYS]):
+            return rounds[start]
     return None

@@ -87,10 +87,10 @@ def quantile(values: Sequence[float], share: float) -> float:
     3.0
     """
     ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
+    position = share * (len(ordered) - 1)
+    low = math.floor(position)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 def median(values: Sequence[float]) -> float:
@@ -118,9 +118,9 @@ def mean_with_interval(values: Sequence[float]) -> str:
     >>> mean_with_interval([1.0, 2.0, 3.0]), mean_with_interval([1.0])
     ('2 ± 2.48', '1')
     """
-    found = Estimate.of(values)
-    spread = "" if found.half_width is None else f" ± {show_number(found.half_width)}"
-    return f"{show_number(found.mean)}{spread}"
+    average = Estimate.of(values)
+    spread = "" if average.half_width is None else f" ± {show_number(average.half_width)}"
+    return f"{show_number(average.mean)}{spread}"
 
 
 # -- verdicts -----------------------------------------------------------------------------------

@@ -101,8 +101,8 @@ def _users(problem: Problem, count: int, seed: int) -> Iterator[User]:
     rng = np.random.default_rng(seed)
     if problem.targets is None:
         fit = [n for n, items in enumerate(problem.meetings) if len(items) > NEW]
-        for place in rng.permutation(fit)[:count].tolist():
-            yield _history_user(problem, problem.meetings[place])
+        for person in rng.permutation(fit)[:count].tolist():
+            yield _history_user(problem, problem.meetings[person])
         return
     for _ in range(count):
         yield _rows_user(problem, rng.permutation(len(problem))[:HELD])
@@ -124,8 +124,8 @@ def _history_user(problem: Problem, items: tuple[int, ...]) -> User:
     )
 
 
-def _rows_user(problem: Problem, places: Any) -> User:  # noqa: ANN401 - an array of places
-    new, old = problem.batch(places[:NEW]), places[NEW:]
+def _rows_user(problem: Problem, indices: Any) -> User:  # noqa: ANN401 - an array of indices
+    new, old = problem.batch(indices[:NEW]), indices[NEW:]
     evicted = problem.batch(old[: max(int(THETA * len(old)), 1)])
     return User(
         new,

@@ -31,24 +31,24 @@ _CLASSES = {
 _PACKAGES = ("dealfl", "numpy", "scipy", "numba", "plotly")
 
 
-def write_results(found: Reproduction, folder: Path) -> tuple[Path, Path]:
+def write_results(reproduction: Reproduction, folder: Path) -> tuple[Path, Path]:
     """Write index.html and results.json into a folder, each atomically."""
     make_folder(folder)
     html, results = folder / "index.html", folder / "results.json"
-    content = as_results(found)
+    content = as_results(reproduction)
     replace_file(results, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
-    replace_file(html, page(_TITLE, _body(found, content["machine"])))
+    replace_file(html, page(_TITLE, _body(reproduction, content["machine"])))
     return html, results
 
 
-def as_results(found: Reproduction) -> dict[str, Any]:
+def as_results(reproduction: Reproduction) -> dict[str, Any]:
     """Return the content of results.json."""
     return {
-        "quick": found.quick,
+        "quick": reproduction.quick,
         "machine": _describe_machine(),
         "claims": [
             {"figure": done.figure.name, **asdict(claim)}
-            for done in found.figures
+            for done in reproduction.figures
             for claim in done.claims
         ],
         "figures": {
@@ -60,21 +60,23 @@ def as_results(found: Reproduction) -> dict[str, Any]:
                 "elapsed_s": round(done.elapsed_s, 1),
                 "rows": list(done.rows),
             }
-            for done in found.figures
+            for done in reproduction.figures
         },
     }
 
 
 def _describe_machine() -> dict[str, str]:
     """Return versions and the processor, as text."""
-    known = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            known[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            known[name] = "not installed"
-    known |= {"processor": _processor(), "cores": str(os.cpu_count())}
-    return known | {"loops": "numpy" if CHOICE.mode == "never" else "compiled from the first call"}
+            versions[name] = "not installed"
+    versions |= {"processor": _processor(), "cores": str(os.cpu_count())}
+    return versions | {
+        "loops": "numpy" if CHOICE.mode == "never" else "compiled from the first call"
+    }
 
 
 def _processor() -> str:
@@ -87,11 +89,11 @@ def _processor() -> str:
 # -- the page -----------------------------------------------------------------------------------
 
 
-def _body(found: Reproduction, machine: dict[str, str]) -> str:
-    claims = [(done.figure.name, claim) for done in found.figures for claim in done.claims]
+def _body(reproduction: Reproduction, machine: dict[str, str]) -> str:
+    claims = [(done.figure.name, claim) for done in reproduction.figures for claim in done.claims]
     counts = Counter(claim.verdict for _, claim in claims)
     totals = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
-    size = "Quick run: few and small settings. " if found.quick else ""
+    size = "Quick run: few and small settings. " if reproduction.quick else ""
     intro = (
         f"<p>{size}Host time is measured on this machine. Time, energy and charge of phones "
         "are <em>modelled</em> from counted operations and the profiles of the phones; they "
@@ -107,8 +109,8 @@ def _body(found: Reproduction, machine: dict[str, str]) -> str:
         f'<p class="verdict">{len(claims)} claims: {for_html(totals)}.</p>\n',
         intro,
         _claims_table(claims),
-        _contents(found.figures),
-        *(_section(done) for done in found.figures),
+        _contents(reproduction.figures),
+        *(_section(done) for done in reproduction.figures),
         "<h2>Machine and versions</h2>\n",
         table("What ran this", ["name", "value"], machine.items()),
     ]

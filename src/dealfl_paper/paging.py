@@ -36,19 +36,19 @@ def belady(trace: Sequence[int], frames: int) -> list[bool]:
     resident: set[int] = set()
     latest: list[tuple[int, int]] = []  # heap of (-next use, page); past uses never come first
     loads = []
-    for place, page in enumerate(trace):
+    for position, page in enumerate(trace):
         loads.append(page not in resident)
         if loads[-1] and len(resident) == frames:
             resident.remove(heapq.heappop(latest)[1])
         resident.add(page)
-        heapq.heappush(latest, (-following[place], page))
+        heapq.heappush(latest, (-following[position], page))
     return loads
 
 
 def _next_uses(trace: Sequence[int]) -> list[int]:
     never, seen = len(trace), dict[int, int]()
     following = [never] * len(trace)
-    for place in range(len(trace) - 1, -1, -1):
-        following[place] = seen.get(trace[place], never)
-        seen[trace[place]] = place
+    for position in range(len(trace) - 1, -1, -1):
+        following[position] = seen.get(trace[position], never)
+        seen[trace[position]] = position
     return following

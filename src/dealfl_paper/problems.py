@@ -46,11 +46,11 @@ class Problem:
         """Return an empty learner with the settings of the catalog."""
         return LEARNERS[self.learner](**settings_for(self.learner, CATALOG[self.dataset]))
 
-    def batch(self, places: Sequence[int] | NDArray[np.int64]) -> Batch:
+    def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> Batch:
         """Return examples as arguments of `learn`."""
         if self.targets is None:
-            return (self.features[places],)
-        return self.features[places], self.targets[places]
+            return (self.features[indices],)
+        return self.features[indices], self.targets[indices]
 
     def history(self, items: Sequence[int]) -> Batch:
         """Return one history as the argument of `learn`."""
@@ -66,17 +66,17 @@ load_examples = lru_cache(maxsize=2)(partial(load, download=False))
 def load_problem(dataset: str, learner: str, rows: int | None = None) -> Problem:
     """Load a dataset for a learner; `rows` examples are drawn from all of it by a fixed seed."""
     examples = load_examples(dataset)
-    places = np.arange(len(examples))
-    if rows is not None and rows < len(places):
-        places = np.sort(np.random.default_rng(0).permutation(len(places))[:rows])
-    features = examples.features[places]
+    indices = np.arange(len(examples))
+    if rows is not None and rows < len(indices):
+        indices = np.sort(np.random.default_rng(0).permutation(len(indices))[:rows])
+    features = examples.features[indices]
     if examples.targets is None:
         meetings = tuple(
-            tuple(item for _, item in examples.meetings(int(place))) for place in places
+            tuple(item for _, item in examples.meetings(int(index))) for index in indices
         )
         return Problem(dataset, learner, features, None, meetings)
     mapped = map_features(dataset, learner, features)
-    return Problem(dataset, learner, mapped, examples.targets[places], ())
+    return Problem(dataset, learner, mapped, examples.targets[indices], ())
 
 
 def map_features(dataset: str, learner: str, rows: Any) -> Any:  # noqa: ANN401 - a matrix

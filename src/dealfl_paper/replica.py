@@ -137,8 +137,8 @@ def _numbered(problem: Problem) -> Sequence[Any]:
     assert problem.targets is not None
     if problem.learner == "tikhonov":
         return [float(target) for target in problem.targets]
-    found: list[int] = np.unique(problem.targets, return_inverse=True)[1].tolist()
-    return found
+    numbers: list[int] = np.unique(problem.targets, return_inverse=True)[1].tolist()
+    return numbers
 
 
 def time_rows(setting: Setting) -> Sequence[Row]:
@@ -184,9 +184,9 @@ def _change(
         old, new = items[:-NEW], items[-NEW:]
         kept = old[int(THETA * len(old)) :]
         return (kept + new,), (old,), ((old,), (items,), (new,))
-    places = rng.permutation(len(examples))[:HELD]
-    new = [examples[place] for place in places[:NEW]]
-    evicted = [examples[place] for place in places[NEW : NEW + max(int(THETA * (HELD - NEW)), 1)]]
+    indices = rng.permutation(len(examples))[:HELD]
+    new = [examples[index] for index in indices[:NEW]]
+    evicted = [examples[index] for index in indices[NEW : NEW + max(int(THETA * (HELD - NEW)), 1)]]
     return new, evicted, ((), new, new)
 
 

@@ -67,11 +67,11 @@ class Reproduction:
 
 def find_figures(names: Sequence[str]) -> list[Figure]:
     """Return figures by name, in the order of the paper; all if no name is given."""
-    known = {figure.name: figure for figure in FIGURES}
+    by_name = {figure.name: figure for figure in FIGURES}
     for name in names:
-        if name not in known:
-            raise unknown_name("figure", name, known)
-    return [figure for name, figure in known.items() if not names or name in names]
+        if name not in by_name:
+            raise unknown_name("figure", name, by_name)
+    return [figure for name, figure in by_name.items() if not names or name in names]
 
 
 def reproduce(
@@ -98,7 +98,7 @@ class _Task:
     """A setting to run."""
 
     figure: Figure
-    place: int
+    index: int
     setting: Setting
 
     @property
@@ -115,9 +115,9 @@ def _run_all(
 ) -> Iterator[tuple[tuple[str, int], str]]:
     """Run what is not stored; yield what was skipped, and why."""
     tasks = [
-        _Task(figure, place, setting)
+        _Task(figure, index, setting)
         for figure in figures
-        for place, setting in _numbered(figure, quick)
+        for index, setting in _numbered(figure, quick)
     ]
     waiting = [task for task in tasks if store.rows(task.figure.name, task.setting) is None]
     waiting.sort(key=lambda task: processes > 1 and not task.figure.measures(task.setting))
@@ -128,7 +128,7 @@ def _run_all(
         progress(Step(task.figure.name, number, len(tasks), left_s * slower))
         done, rows, elapsed_s = next(results)
         if isinstance(rows, str):
-            yield (done.figure.name, done.place), rows
+            yield (done.figure.name, done.index), rows
         else:
             store.add(done.figure.name, done.setting, rows, elapsed_s)
         left_s, done_s = left_s - done.cost_s, done_s + done.cost_s
@@ -171,8 +171,8 @@ def _perform(figure: Figure, setting: Setting) -> tuple[Sequence[Row] | str, flo
     try:
         rows: Sequence[Row] | str = figure.run(setting)
     except (DatasetMissing, BadBytes) as error:
-        known = setting.get("dataset")
-        rows = f"{error}; or: dealfl datasets fetch {known}" if known else str(error)
+        dataset = setting.get("dataset")
+        rows = f"{error}; or: dealfl datasets fetch {dataset}" if dataset else str(error)
     return rows, time.perf_counter() - begun_s
 
 
@@ -184,8 +184,8 @@ def _done(figure: Figure, store: Store, quick: bool, skipped: dict[tuple[str, in
     reasons = [why for (name, _), why in skipped.items() if name == figure.name]
     settings = [
         setting
-        for place, setting in _numbered(figure, quick)
-        if (figure.name, place) not in skipped
+        for index, setting in _numbered(figure, quick)
+        if (figure.name, index) not in skipped
     ]
     rows = [row for setting in settings for row in store.rows(figure.name, setting) or ()]
     elapsed_s = sum(store.elapsed_s(figure.name, setting) for setting in settings)

@@ -36,13 +36,13 @@ class Store:
         """Store the rows of a setting."""
         line = {"setting": setting, "elapsed_s": round(elapsed_s, 3), "rows": _rounded(list(rows))}
         text = json.dumps(line, ensure_ascii=False, allow_nan=False)
-        known = self._read(figure)
+        stored = self._read(figure)
         make_folder(self._folder)
         with self._path(figure).open("a", encoding="utf-8") as file:
             file.write(f"{text}\n")
             file.flush()
             os.fsync(file.fileno())
-        known[key_of(setting)] = json.loads(text)
+        stored[key_of(setting)] = json.loads(text)
 
     def discard(self, figure: str) -> None:
         """Delete the rows of a figure."""

@@ -41,18 +41,18 @@ def play(stream: Stream, scheme: str, theta: str, every: int = 0) -> list[Row]:
     """Learn and forget all batches; return a row every few trainings and after the last."""
     problem, fraction, carry = stream.problem, Fraction(theta), Fraction(0)
     model: Any = problem.make()
-    held: deque[int] = deque()
+    examples: deque[int] = deque()
     learned = forgotten = 0
     rows: list[Row] = []
-    for number, places in enumerate(stream.batches, 1):
-        eviction = SCHEMES[scheme].retention.evict(len(held), fraction, carry)
+    for number, batch in enumerate(stream.batches, 1):
+        eviction = SCHEMES[scheme].retention.evict(len(examples), fraction, carry)
         carry = eviction.carry
-        gone = [held.popleft() for _ in range(eviction.count)]
-        held.extend(places.tolist())
-        model.learn(*problem.batch(places))
+        gone = [examples.popleft() for _ in range(eviction.count)]
+        examples.extend(batch.tolist())
+        model.learn(*problem.batch(batch))
         if gone:
             model.forget(*problem.batch(np.array(gone)))
-        learned, forgotten = learned + len(places), forgotten + len(gone)
+        learned, forgotten = learned + len(batch), forgotten + len(gone)
         last = number == len(stream.batches)
         if last or (every and number % every == 0):
             score = float(model.score(*stream.test))
@@ -60,7 +60,7 @@ def play(stream: Stream, scheme: str, theta: str, every: int = 0) -> list[Row]:
                 {
                     "training": number,
                     "quality": score,
-                    "held": len(held),
+                    "held": len(examples),
                     "forgetness": forgotten / learned,
                 }
             )

@@ -67,14 +67,14 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
     traces = []
     for scheme in SCHEMES[:3]:
         theta = _DEFAULT if scheme == "deal" else values_of(select(rows, scheme=scheme), "theta")[0]
-        found = [
+        estimates = [
             estimate(select(rows, dataset=dataset, scheme=scheme, theta=theta), "quality")
             for dataset in datasets
         ]
         names = [_short(dataset) for dataset in datasets]
         heights, widths = (
-            [estimate.mean for estimate in found],
-            [estimate.half_width for estimate in found],
+            [estimate.mean for estimate in estimates],
+            [estimate.half_width for estimate in estimates],
         )
         traces.append(bars(names, heights, scheme_label(scheme), scheme, widths))
     return [

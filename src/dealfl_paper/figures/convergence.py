@@ -81,8 +81,8 @@ def _run_whole_model(setting: Setting) -> list[Row]:
     for row in change_models(setting):
         if row["scheme"] in ("deal", "original"):
             fastest = max(row["phone_ms"], key=int)
-            found = {"device": row["user"], "scheme": row["scheme"], "converged": True}
-            rows.append({**found, "ms": row["phone_ms"][fastest], "of": row["of"]})
+            outcome = {"device": row["user"], "scheme": row["scheme"], "converged": True}
+            rows.append({**outcome, "ms": row["phone_ms"][fastest], "of": row["of"]})
     return rows
 
 
@@ -97,8 +97,8 @@ def _run(setting: Setting) -> list[Row]:
         owners = rng.permutation(len(problem))[: setting["users"]].tolist()
         arriving = [problem.meetings[owner] for owner in owners]
         for scheme in ("deal", "original"):
-            found = _converge(problem, device, arriving, scheme, setting)
-            rows.append({"device": number, "phone": device.name, "scheme": scheme, **found})
+            outcome = _converge(problem, device, arriving, scheme, setting)
+            rows.append({"device": number, "phone": device.name, "scheme": scheme, **outcome})
     return rows
 
 
@@ -125,32 +125,32 @@ def _train(
 ) -> Iterator[tuple[float, float]]:
     """Yield cycles and the change of the model, for each training."""
     law = cycles_of(_LEARNER)
-    held: list[History] = [[] for _ in arriving]
+    histories: list[History] = [[] for _ in arriving]
     parts = [np.array_split(np.array(items), trainings) for items in arriving]
     model, carry = problem.make(), Fraction(0)
     for number in range(trainings):
-        old = [list(history) for history in held]
+        old = [list(history) for history in histories]
         if scheme == "deal":
-            carry = _evict(held, carry)
-        for history, part in zip(held, parts, strict=True):
+            carry = _evict(histories, carry)
+        for history, part in zip(histories, parts, strict=True):
             history += part[number].tolist()
         before = model.statistics
         if scheme == "deal":
-            changed = [place for place, row in enumerate(held) if row != old[place]]
-            learned = _apply(problem, model.learn, model, [held[place] for place in changed])
-            gone = _apply(problem, model.forget, model, [old[place] for place in changed])
+            changed = [index for index, row in enumerate(histories) if row != old[index]]
+            learned = _apply(problem, model.learn, model, [histories[index] for index in changed])
+            gone = _apply(problem, model.forget, model, [old[index] for index in changed])
             cycles = law.learn.of(learned) + law.forget.of(gone)
         else:
             model = problem.make()
-            cycles = law.learn.of(_apply(problem, model.learn, model, held))
+            cycles = law.learn.of(_apply(problem, model.learn, model, histories))
         yield cycles, model.change(before)
 
 
-def _evict(held: list[History], carry: Fraction) -> Fraction:
+def _evict(histories: list[History], carry: Fraction) -> Fraction:
     """Evict the oldest interactions of the longest histories; return the carry."""
-    eviction = Theta().evict(sum(map(len, held)), _THETA, carry)
+    eviction = Theta().evict(sum(map(len, histories)), _THETA, carry)
     for _ in range(eviction.count):
-        max(held, key=len).pop(0)
+        max(histories, key=len).pop(0)
     return eviction.carry
 
 
@@ -181,7 +181,7 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
         traces = []
         for scheme in ("deal", "original"):
             times = sorted(row["ms"] for row in select(rows, dataset=dataset, scheme=scheme))
-            shares = [(place + 1) / len(times) for place in range(len(times))]
+            shares = [(index + 1) / len(times) for index in range(len(times))]
             traces.append(line(times, shares, scheme_label(scheme), scheme, mode="lines"))
         values = [time for trace in traces for time in trace["x"]]
         plots.append(

@@ -65,8 +65,8 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
 
 
 def _claims(rows: Sequence[Row]) -> list[Claim]:
-    found = {name: select(rows, phone=name) for name in values_of(rows, "phone")}
-    tops = {name: (own[0]["cores"], _fastest_ghz(own)) for name, own in found.items()}
+    phones = {name: select(rows, phone=name) for name in values_of(rows, "phone")}
+    tops = {name: (own[0]["cores"], _fastest_ghz(own)) for name, own in phones.items()}
     different = [
         name
         for name, (cores, ghz) in _PAPER.items()

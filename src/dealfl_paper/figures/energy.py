@@ -155,9 +155,9 @@ def _levers_plot(fleets: Sequence[Row]) -> Plot:
 
 def _claims(rows: Sequence[Row]) -> list[Claim]:
     users = select(rows, panel="one user")
-    known = {(row["learner"], row["dataset"]) for row in users}
-    saved = [_saved_claim(users, *saving) for saving in _SAVED if saving[:2] in known]
-    if all(is_stand_in(dataset) for _, dataset in known):
+    pairs = {(row["learner"], row["dataset"]) for row in users}
+    saved = [_saved_claim(users, *saving) for saving in _SAVED if saving[:2] in pairs]
+    if all(is_stand_in(dataset) for _, dataset in pairs):
         return saved  # there is nothing to compare
     return [
         _saving_claim(users, "original", "compute_uah", 81.7),
@@ -178,13 +178,13 @@ def _charges(rows: Sequence[Row], scheme: str, key: str) -> list[float]:
 
 def _savings(users: Sequence[Row], scheme: str, key: str) -> dict[tuple[str, str], float]:
     """Return the % that DEAL saves by learner and real dataset."""
-    found = {}
+    savings = {}
     for learner, dataset in dict.fromkeys((row["learner"], row["dataset"]) for row in users):
         own = select(users, learner=learner, dataset=dataset)
         deal, other = (median(_charges(own, name, key)) for name in ("deal", scheme))
         if not is_stand_in(dataset):
-            found[learner, dataset] = 100 * (1 - deal / other)
-    return found
+            savings[learner, dataset] = 100 * (1 - deal / other)
+    return savings
 
 
 def _saving_claim(users: Sequence[Row], scheme: str, key: str, paper: float) -> Claim:
@@ -192,14 +192,14 @@ def _saving_claim(users: Sequence[Row], scheme: str, key: str, paper: float) -> 
     fair = median(list(_savings(users, "incremental", key).values()))
     alone = key == "compute_uah"
     what = "compute alone" if alone else "whole device round"
-    found = Estimate.of(list(saved.values()))
-    certain = found.mean - (found.half_width or 0.0) >= paper
+    average = Estimate.of(list(saved.values()))
+    certain = average.mean - (average.half_width or 0.0) >= paper
     listed = ", ".join(f"{label_of(*pair)} {saving:.1f}" for pair, saving in saved.items())
     return Claim(
         f"{paper} % less energy than {scheme_label(scheme)} on average, {what}",
         f"{paper} %",
         f"{mean_with_interval(list(saved.values()))} % ({listed})",
-        judge(certain, comparable=alone and (certain or found.mean < paper)),
+        judge(certain, comparable=alone and (certain or average.mean < paper)),
         "Modelled, mean over datasets with its 95 % interval; a mean that reaches the number while "
         "its interval contains nearly everything judges nothing. "
         + ("" if alone else "Ours: the paper's experiment mentions no radio; shown, not judged. ")

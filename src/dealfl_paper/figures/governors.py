@@ -57,7 +57,7 @@ def _run(setting: Setting) -> list[Row]:
         "job.evaluate_every": setting["rounds"],
         "data.rows": setting["rows"],
     }
-    keys |= {f"devices.{place}.governor": setting["governor"] for place in range(1, 6)}
+    keys |= {f"devices.{device}.governor": setting["governor"] for device in range(1, 6)}
     return [summarize_outcome(run_fleet(dataset, learner, setting["seed"], keys))]
 
 
@@ -84,7 +84,7 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
 
 
 def _claims(rows: Sequence[Row]) -> list[Claim]:
-    found, saved = [], []
+    sentences, saved = [], []
     for workload in values_of(rows, "workload"):
         own = select(rows, workload=workload)
         charges = {name: _mean(own, name, "compute_j") for name in _GOVERNORS}
@@ -96,7 +96,7 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
         )
         whole = 100 * (1 - _mean(own, "deal", "whole_j") / _mean(own, "interactive", "whole_j"))
         saved.append(saving)
-        found.append(
+        sentences.append(
             f"{workload}: {saving:.1f} % less compute energy than interactive, {latency:+.0f} % "
             f"time, {whole:.1f} % of whole devices; best other: {best}"
         )
@@ -104,7 +104,7 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "DEAL's control of the clock saves energy against the default governor",
             "adaptive power control saves energy; no number",
-            "; ".join(found),
+            "; ".join(sentences),
             judge(min(saved) > 0),
             "Modelled, five kinds of phones. A short training ends before the first step of a "
             "governor, at the slowest clock. DVFS alone cannot save 75 %: on the Honor one busy "

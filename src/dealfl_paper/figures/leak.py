@@ -43,17 +43,17 @@ def _attack_forgotten(trials: int, seed: int) -> Row:
     histories = load_examples("movielens").histories
     model = PersonalizedPageRank(n_items=histories.shape[1])
     model.learn(histories)
-    found = []
+    counts = []
     for user in np.random.default_rng(seed).permutation(histories.shape[0])[:trials].tolist():
         model.forget(histories[[user]])
         others = np.flatnonzero(np.arange(histories.shape[0]) != user)
         retrained = Counts.of(histories[others])
-        found.append(int(find_touched_items(_counts_of(model), retrained, refined=False).sum()))
+        counts.append(int(find_touched_items(_counts_of(model), retrained, refined=False).sum()))
         model.learn(histories[[user]])
     return {
         "name": _FORGOTTEN,
         "size": 1,
-        "quality": float(np.mean(found)),
+        "quality": float(np.mean(counts)),
         "floor": 0.0,
         "trials": trials,
         "measure": "items found",
@@ -69,8 +69,8 @@ def _counts_of(model: PersonalizedPageRank) -> Counts:
 
 
 def _point(rows: Sequence[Row], name: str, measure: str = "") -> Row | None:
-    found = [row for row in select(rows, name=name, size=1) if measure in row["measure"]]
-    return found[0] if found else None
+    matches = [row for row in select(rows, name=name, size=1) if measure in row["measure"]]
+    return matches[0] if matches else None
 
 
 def _plot(rows: Sequence[Row]) -> list[Plot]:
@@ -145,7 +145,9 @@ def _recovery_claim(rows: Sequence[Row]) -> Claim:
     }
     recall, precision = shares[_PAPER_RULE, "recall"], shares[_PAPER_RULE, "precision"]
     after = _point(rows, _FORGOTTEN)
-    found = "" if after is None else f" After exact forgetting it finds {after['quality']:g} items."
+    sentence = (
+        "" if after is None else f" After exact forgetting it finds {after['quality']:g} items."
+    )
     return Claim(
         "PageRank: deleted items are recovered exactly from a stale model",
         "exactly",
@@ -154,7 +156,7 @@ def _recovery_claim(rows: Sequence[Row]) -> Claim:
         judge(recall == precision == 1.0),
         "Measured on movielens, on people not used for choosing the rule. The paper's rule flags "
         "every item with a changed similarity; the refined one requires all co-occurring entries "
-        f"of a row to have changed.{found}",
+        f"of a row to have changed.{sentence}",
     )
 
 

@@ -46,15 +46,15 @@ def _run(setting: Setting) -> list[Row]:
     )
     outcome = run(fleet.with_settings(_STREAM), verbose=False).outcome
     rows: list[Row] = []
-    held = 0
+    examples = 0
     for row in outcome.rounds:
-        held += row.learned - row.evicted
-        touched = {"deal": row.learned + row.evicted, "original": held}
+        examples += row.learned - row.evicted
+        touched = {"deal": row.learned + row.evicted, "original": examples}
         if row.learned:
             rows.append(
                 {
                     "round": row.number,
-                    "held": row.learned / held,
+                    "held": row.learned / examples,
                     "touched": row.learned / touched.get(setting["scheme"], row.learned),
                 }
             )

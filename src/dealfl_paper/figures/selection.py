@@ -52,20 +52,22 @@ def _settings(quick: bool) -> list[Setting]:
 def _run(setting: Setting) -> list[Row]:
     if setting["panel"] == "wrong picks":
         sizes = {key: setting[key] for key in ("jobs", "workers", "per_round") if key in setting}
-        found = measure_wrong_choices(**sizes)
-        verdict = judge_wrong_choices(found)
+        measured = measure_wrong_choices(**sizes)
+        verdict = judge_wrong_choices(measured)
         return [
             {**asdict(choices), "tail": choices.only_the_tail, "verdict": verdict}
-            for choices in found
+            for choices in measured
         ]
     runs = {
         way: play_fleet(setting["target"], setting["rounds"], setting["seed"], keys)
         for way, keys in WAYS.items()
     }
-    means = _mean_rewards([selection for found in runs.values() for selection in found.selections])
+    means = _mean_rewards(
+        [selection for reached in runs.values() for selection in reached.selections]
+    )
     return [
-        {"way": way, **found.as_row(), "regret": _regret(found.selections, means)}
-        for way, found in runs.items()
+        {"way": way, **reached.as_row(), "regret": _regret(reached.selections, means)}
+        for way, reached in runs.items()
     ]
 
 
@@ -73,7 +75,7 @@ def _mean_rewards(selections: Sequence[Selection]) -> dict[str, float]:
     rewards = defaultdict(list)
     for selection in selections:
         rewards[selection.worker].append(selection.reward)
-    return {worker: sum(found) / len(found) for worker, found in rewards.items()}
+    return {worker: sum(values) / len(values) for worker, values in rewards.items()}
 
 
 def _regret(selections: Sequence[Selection], means: Mapping[str, float]) -> float:
@@ -82,7 +84,7 @@ def _regret(selections: Sequence[Selection], means: Mapping[str, float]) -> floa
     rounds = defaultdict(list)
     for selection in selections:
         rounds[selection.round].append(means[selection.worker])
-    lost = [sum(best[: len(found)]) - sum(found) for found in rounds.values()]
+    lost = [sum(best[: len(values)]) - sum(values) for values in rounds.values()]
     return sum(lost) / max(len(selections), 1)
 
 
@@ -97,17 +99,17 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
         ("regret", "Regret of a selection in federated runs (measured)", "reward"),
         ("min_share", "Rounds of the worker that is selected least", "share of rounds"),
     ):
-        found = [estimate(select(fleets, way=way), key) for way in WAYS if fleets]
+        estimates = [estimate(select(fleets, way=way), key) for way in WAYS if fleets]
         heights, widths = (
-            [estimate.mean for estimate in found],
-            [estimate.half_width for estimate in found],
+            [estimate.mean for estimate in estimates],
+            [estimate.half_width for estimate in estimates],
         )
         plots.append(
             Plot(
                 title=title,
                 words=f"Tikhonov classifier on phishing until accuracy {_TARGET:g} stays for "
                 f"{STAYS} rounds; 95 % intervals over the seeds.",
-                traces=[bars(list(WAYS), heights, key, 4, widths)] if found else [],
+                traces=[bars(list(WAYS), heights, key, 4, widths)] if estimates else [],
                 layout={"yaxis": axis(unit), "xaxis": {"tickangle": -45}, "showlegend": False},
                 height=400,
             )

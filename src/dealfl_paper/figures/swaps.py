@@ -103,22 +103,22 @@ def _touched(problem: Problem, rounds: int) -> list[list[int]]:
     worker.handle([welcome], 0.0)
     order = np.random.default_rng(0).permutation(len(problem)).tolist()
     for number in range(1, rounds + 1):
-        places = order[(number - 1) * _NEW : number * _NEW]
-        worker.ingest([record for place in places for record in _records(problem, place)])
+        indices = order[(number - 1) * _NEW : number * _NEW]
+        worker.ingest([record for index in indices for record in _records(problem, index)])
         asked = Assignment(job="swaps", worker="phone", round=number, deadline_s=1e9)
         worker.handle([asked], float(number))
     journal.close()
     return memory.made[-1].rounds[1:]
 
 
-def _records(problem: Problem, place: int) -> Iterator[tuple[str, bytes]]:
+def _records(problem: Problem, index: int) -> Iterator[tuple[str, bytes]]:
     """Yield a person's items, or a row, as records of its owner."""
     if problem.targets is None:
-        yield from ((f"person {place}", Histories.encode(item)) for item in problem.meetings[place])
+        yield from ((f"person {index}", Histories.encode(item)) for item in problem.meetings[index])
     else:
-        row = problem.features[[place]]
+        row = problem.features[[index]]
         dense = row.toarray()[0] if hasattr(row, "toarray") else row[0]
-        yield f"person {place}", Rows.encode(dense, problem.targets[place])
+        yield f"person {index}", Rows.encode(dense, problem.targets[index])
 
 
 def _count(rounds: list[list[int]], pages: int, share: int) -> dict[str, Any]:
@@ -131,12 +131,12 @@ def _count(rounds: list[list[int]], pages: int, share: int) -> dict[str, Any]:
         "ARC": count_swaps(Arc(frames), rounds),
         "optimum": [sum(next(loads) for _ in trace) for trace in rounds],
     }
-    late = {name: np.array(found[_WARM_UP:]) for name, found in counted.items()}
+    late = {name: np.array(swaps[_WARM_UP:]) for name, swaps in counted.items()}
     return {
         "share": share,
         "frames": frames,
         "pages": pages,
-        **{name: float(found.mean()) for name, found in late.items()},
+        **{name: float(swaps.mean()) for name, swaps in late.items()},
         "saved": int((late["LRU"] - late["θ-LRU"]).max()),
     }
 
@@ -171,18 +171,18 @@ def _interactions() -> NDArray[np.float64]:
 
 def _wrong_lists(exact: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     """Return the share of items with another set of ten most similar ones."""
-    known = np.flatnonzero(exact.max(axis=1) > 0).tolist()
-    right, found = _best(exact, 10), _best(other, 10)
-    return sum(set(right[item]) != set(found[item]) for item in known) / len(known)
+    items = np.flatnonzero(exact.max(axis=1) > 0).tolist()
+    right, compared = _best(exact, 10), _best(other, 10)
+    return sum(set(right[item]) != set(compared[item]) for item in items) / len(items)
 
 
 def _similarities(table: NDArray[np.float64]) -> NDArray[np.float64]:
     together = table.T @ table
     alone = np.diag(together).copy()
     unions = alone[:, None] + alone[None, :] - together
-    found = np.divide(together, unions, out=np.zeros_like(together), where=unions > 0)
-    np.fill_diagonal(found, 0.0)
-    return found
+    similarities = np.divide(together, unions, out=np.zeros_like(together), where=unions > 0)
+    np.fill_diagonal(similarities, 0.0)
+    return similarities
 
 
 def _best(similarity: NDArray[np.float64], k: int) -> Int64s:

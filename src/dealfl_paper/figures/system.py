@@ -59,18 +59,18 @@ def _run(setting: Setting) -> list[Row]:
     return [
         {
             "system": system,
-            "energy_j": found.energy_j,
-            "compute_j": found.energy.compute_j,
-            "radio_j": found.energy.radio_j,
-            "wake_ups": found.energy.wake_ups,
-            "quality": found.quality,
-            "metric": found.metric,
-            "delay_h": (found.median_delay_s or 0.0) / 3600,
-            "jain": found.jain,
-            "exact": found.exact,
-            "levers_j": deal.energy.split_saving(found.energy),
+            "energy_j": outcome.energy_j,
+            "compute_j": outcome.energy.compute_j,
+            "radio_j": outcome.energy.radio_j,
+            "wake_ups": outcome.energy.wake_ups,
+            "quality": outcome.quality,
+            "metric": outcome.metric,
+            "delay_h": (outcome.median_delay_s or 0.0) / 3600,
+            "jain": outcome.jain,
+            "exact": outcome.exact,
+            "levers_j": deal.energy.split_saving(outcome.energy),
         }
-        for system, found in outcomes.items()
+        for system, outcome in outcomes.items()
     ]
 
 
@@ -85,10 +85,10 @@ def _plot_task(rows: Sequence[Row], task: str) -> list[Plot]:
     own = select(rows, task=task)
     parts = []
     for shade, (key, label) in enumerate((("radio_j", "radio"), ("compute_j", "computing")), 4):
-        found = [estimate(select(own, system=system), key) for system in COMPARED]
+        estimates = [estimate(select(own, system=system), key) for system in COMPARED]
         heights, widths = (
-            [estimate.mean for estimate in found],
-            [estimate.half_width for estimate in found],
+            [estimate.mean for estimate in estimates],
+            [estimate.half_width for estimate in estimates],
         )
         parts.append(bars([_LABELS[system] for system in COMPARED], heights, label, shade, widths))
     saved = select(own, system="original")

@@ -86,7 +86,7 @@ def _plot(rows: Sequence[Row]) -> list[Plot]:
         labels = [f"θ = {theta}" for theta in thetas]
         trace = line(shares, heights, model, shade, text=labels, hovertemplate="%{text}: %{y:.3f}")
         knee = thetas.index(find_knee(thetas, shares, heights))
-        sizes = [14 if place == knee else 6 for place in range(len(thetas))]
+        sizes = [14 if index == knee else 6 for index in range(len(thetas))]
         quality.append(trace | {"marker": trace["marker"] | {"size": sizes}})
         spent = _means(own, "compute_j")
         shown = [energy / spent[0] for energy in spent]

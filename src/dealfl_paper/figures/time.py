@@ -180,8 +180,8 @@ def _size_plot(users: Sequence[Row]) -> Plot:
 
 
 def _federated_plot(rows: Sequence[Row]) -> Plot:
-    def wake_up_ms(found: Sequence[Row]) -> float:
-        return float(1e3 * found[0]["compute_s"] / max(found[0]["wake_ups"], 1))
+    def wake_up_ms(own: Sequence[Row]) -> float:
+        return float(1e3 * own[0]["compute_s"] / max(own[0]["wake_ups"], 1))
 
     return _scheme_plot(
         rows,
@@ -220,9 +220,9 @@ def _claims(rows: Sequence[Row]) -> list[Claim]:
 
 def _listed(ratios: dict[str, list[float]]) -> str:
     return "; ".join(
-        f"{name} {describe_ratio(median(found))} "
-        f"({show_number(quantile(found, 0.025))} to {show_number(quantile(found, 0.975))})"
-        for name, found in ratios.items()
+        f"{name} {describe_ratio(median(values))} "
+        f"({show_number(quantile(values, 0.025))} to {show_number(quantile(values, 0.975))})"
+        for name, values in ratios.items()
     )
 
 
@@ -235,8 +235,8 @@ def _by_dataset(rows: Sequence[Row], scheme: str) -> dict[str, list[float]]:
 
 def _reached(ratios: dict[str, list[float]], orders: int) -> bool:
     """Return whether a ratio is reached on every dataset of the paper that is here."""
-    real = [found for name, found in ratios.items() if not is_stand_in(name)]
-    return bool(real) and all(at_least(median(found), orders) for found in real)
+    real = [values for name, values in ratios.items() if not is_stand_in(name)]
+    return bool(real) and all(at_least(median(values), orders) for values in real)
 
 
 def _original_claim(
@@ -244,7 +244,7 @@ def _original_claim(
 ) -> Claim:
     ratios = _by_dataset(own, "original")
     timed = _by_dataset(replica, "original")
-    real = {name: found for name, found in ratios.items() if not is_stand_in(name)}
+    real = {name: values for name, values in ratios.items() if not is_stand_in(name)}
     return Claim(
         f"{label}: DEAL is {orders} orders of magnitude faster than Original",
         f"≥ {10**orders:,} times",
@@ -261,7 +261,7 @@ def _original_claim(
 
 def _reaching(orders: int, rows: Sequence[Row]) -> str:
     """Say from which size of each dataset on the ratio is reached."""
-    found = []
+    reached = []
     for dataset in values_of(rows, "dataset"):
         own = select(rows, dataset=dataset, panel="one user")
         enough = [
@@ -270,14 +270,14 @@ def _reaching(orders: int, rows: Sequence[Row]) -> str:
             if at_least(median(_ratios(select(own, of=size), "original")), orders)
         ]
         size = f"from {enough[0]:,} examples on" if enough else "at no size"
-        found.append(f"{dataset} {size}")
-    return f"Reached for {', '.join(found)}."
+        reached.append(f"{dataset} {size}")
+    return f"Reached for {', '.join(reached)}."
 
 
 def _newfl_claim(label: str, own: Sequence[Row], replica: Sequence[Row]) -> Claim:
     ratios = _by_dataset(own, "newfl")
     timed = _by_dataset(replica, "newfl")
-    real = {name: found for name, found in ratios.items() if not is_stand_in(name)}
+    real = {name: values for name, values in ratios.items() if not is_stand_in(name)}
     return Claim(
         f"{label}: DEAL is one to two orders of magnitude faster than NewFL",
         "≥ 10 times",

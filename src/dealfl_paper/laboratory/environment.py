@@ -57,7 +57,7 @@ class Environment:
     def __init__(self, setting: Laboratory, seeds: int) -> None:
         self._setting = setting
         self._shape = (seeds, setting.workers)
-        self._places = np.arange(seeds * setting.workers, dtype=np.uint64)
+        self._indices = np.arange(seeds * setting.workers, dtype=np.uint64)
         self._reward_phases = reward_phases(setting)
         self._schedules = [
             [
@@ -101,7 +101,7 @@ class Environment:
 
     def _uniforms(self, round_number: int, purpose: int) -> Floats:
         keys = round_keys(self._setting.plan.seed, round_number, purpose)
-        return uniforms(keys, self._places).reshape(self._shape)
+        return uniforms(keys, self._indices).reshape(self._shape)
 
 
 class Independent(Availability, frozen=True):
@@ -190,32 +190,32 @@ def _solve(
     program needs no variable for each such set.
     """
     row, worker = np.nonzero(sets)
-    places = np.arange(len(row))
-    at_most = sparse.csr_array((np.ones(len(row)), (row, places)), shape=(len(sets), len(row)))
-    at_least = sparse.csr_array((-chances[row], (worker, places)), shape=(len(values), len(row)))
+    columns = np.arange(len(row))
+    at_most = sparse.csr_array((np.ones(len(row)), (row, columns)), shape=(len(sets), len(row)))
+    at_least = sparse.csr_array((-chances[row], (worker, columns)), shape=(len(values), len(row)))
     limits: Any = sparse.vstack([at_most, at_least])
-    found: Any = optimize.linprog(
+    solution: Any = optimize.linprog(
         -chances[row] * values[worker],
         A_ub=limits,
         b_ub=np.concatenate([np.full(len(sets), float(per_round)), -fairness]),
         bounds=(0.0, 1.0),
         method="highs",
     )
-    if not found.success:
+    if not solution.success:
         raise BadInput(_explain_infeasible(fairness, sets, chances, per_round))
-    fractions: Floats = -(at_least @ found.x)
-    return Optimum(-float(found.fun), fractions, exact)
+    fractions: Floats = -(at_least @ solution.x)
+    return Optimum(-float(solution.fun), fractions, exact)
 
 
 def _explain_infeasible(fairness: Floats, sets: Masks, chances: Floats, per_round: int) -> str:
-    found = find_excess(fairness, chances @ sets, per_round)
+    excess = find_excess(fairness, chances @ sets, per_round)
     advice = "reduce workers.fairness, or increase setting.per_round or workers.awake"
-    if found is None:
+    if excess is None:
         return f"workers.fairness cannot be met: too few workers are awake at once; {advice}"
-    workers = ", ".join(str(index + 1) for index in found.indices)
+    workers = ", ".join(str(index + 1) for index in excess.indices)
     return (
         f"workers.fairness cannot be met: workers {workers} have guarantees of "
-        f"{found.promised:.3f} selections per round and can get {found.possible:.3f}; {advice}"
+        f"{excess.promised:.3f} selections per round and can get {excess.possible:.3f}; {advice}"
     )
 
 
@@ -232,9 +232,9 @@ def _who_wakes(setting: Laboratory) -> tuple[Masks, Floats, bool]:
 
 
 def _sampled(setting: Laboratory, phases: Floats) -> tuple[Masks, Floats]:
-    places = np.arange(setting.workers, dtype=np.uint64)
+    indices = np.arange(setting.workers, dtype=np.uint64)
     drawn = [
-        uniforms(round_keys(setting.plan.seed, number, _SAMPLING), places)
+        uniforms(round_keys(setting.plan.seed, number, _SAMPLING), indices)
         < phases[number % len(phases)]
         for number in range(_SAMPLED_SETS)
     ]

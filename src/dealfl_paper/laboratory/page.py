@@ -65,12 +65,12 @@ def _band(result: Result, course: Course, mean: NDArray[np.float64], colour: str
     there_and_back = np.concatenate([result.points, result.points[::-1]])
     edges = np.concatenate([mean + half, (mean - half)[::-1]])
     area = {"fill": "toself", "fillcolor": colour, "opacity": 0.2, "line": {"width": 0}}
-    place = {"x": there_and_back.tolist(), "y": edges.tolist(), "mode": "lines"}
-    return [place | area | {"hoverinfo": "skip", "showlegend": False}]
+    outline = {"x": there_and_back.tolist(), "y": edges.tolist(), "mode": "lines"}
+    return [outline | area | {"hoverinfo": "skip", "showlegend": False}]
 
 
 def _fractions(result: Result) -> Plot:
-    workers = [f"worker {place}" for place in range(1, result.setting.workers + 1)]
+    workers = [f"worker {number}" for number in range(1, result.setting.workers + 1)]
     traces: list[Trace] = [
         {
             "type": "bar",
@@ -86,8 +86,8 @@ def _fractions(result: Result) -> Plot:
         (result.optimum.fractions, "optimum", "diamond-open", 12),
     ):
         marker = {"symbol": symbol, "size": size, "line": {"width": 3}}
-        place = {"x": workers, "y": np.asarray(values).tolist(), "mode": "markers"}
-        traces.append(place | {"name": name, "marker": marker, "meta": "ink"})
+        points = {"x": workers, "y": np.asarray(values).tolist(), "mode": "markers"}
+        traces.append(points | {"name": name, "marker": marker, "meta": "ink"})
     return Plot(
         title="Selections of each worker, and its fairness guarantee",
         words="A bar below the guarantee means that the worker was selected too rarely.",

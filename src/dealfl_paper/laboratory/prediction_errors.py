@@ -18,7 +18,7 @@ from dealfl.exact import round_keys, uniforms
 from dealfl.server.selection import Arms
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
+Picks = NDArray[np.int64]
 
 _TTL_S = 60.0
 _FASTEST_S, _SLOWEST_S, _SPREAD = 6.0, 40.0, 0.25
@@ -63,18 +63,18 @@ def measure_wrong_choices(
         raise BadInput(f"jobs is {jobs} and rounds is {rounds}; both must be whole numbers ≥ 1")
     typical = np.geomspace(_FASTEST_S, _SLOWEST_S, workers)
     best = np.tile(np.arange(per_round), (jobs, 1))
-    found = []
+    measured = []
     for error in errors:
         noise = special.ndtri(_lots(seed, 0, _PREDICTIONS, jobs, workers))
         once = np.argsort(typical * np.exp(error * noise), axis=1, kind="stable")[:, :per_round]
-        found += _compared(error, [once] * rounds, [best] * rounds, _Times(typical, jobs, seed))
+        measured += _compared(error, [once] * rounds, [best] * rounds, _Times(typical, jobs, seed))
     learned = _learned(_Times(typical, jobs, seed), 2 * rounds, per_round)[rounds:]
-    return found + _compared(None, learned, [best] * rounds, _Times(typical, jobs, seed, rounds))
+    return measured + _compared(None, learned, [best] * rounds, _Times(typical, jobs, seed, rounds))
 
 
-def judge_wrong_choices(found: list[WrongChoices]) -> str:
+def judge_wrong_choices(measured: list[WrongChoices]) -> str:
     """Return whether wrong choices affect only the 95th percentile."""
-    hurt = [choices for choices in found if choices.percentile_95 > 1 + _UNCHANGED]
+    hurt = [choices for choices in measured if choices.percentile_95 > 1 + _UNCHANGED]
     if not hurt:
         return "no measurable effect: the 95th percentile is within 2 % in all cases"
     tail = sum(choices.only_the_tail for choices in hurt)
@@ -87,8 +87,8 @@ def judge_wrong_choices(found: list[WrongChoices]) -> str:
 
 
 def _lots(seed: int, number: int, purpose: int, jobs: int, workers: int) -> Floats:
-    places = np.arange(jobs * workers, dtype=np.uint64)
-    return uniforms(round_keys(seed, number, purpose), places).reshape(jobs, workers)
+    indices = np.arange(jobs * workers, dtype=np.uint64)
+    return uniforms(round_keys(seed, number, purpose), indices).reshape(jobs, workers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +106,15 @@ class _Times:
         times: Floats = self.typical * np.exp(_SPREAD * noise)
         return times
 
-    def chosen(self, number: int, places: Places) -> Floats:
-        return np.take_along_axis(self.of(number), places, axis=1)
+    def chosen(self, number: int, picks: Picks) -> Floats:
+        return np.take_along_axis(self.of(number), picks, axis=1)
 
 
-def _played(chosen: list[Places], times: _Times) -> dict[str, Floats]:
+def _played(chosen: list[Picks], times: _Times) -> dict[str, Floats]:
     """Return the times of all rounds, by what ends a round."""
     majority, complete, each = [], [], []
-    for number, places in enumerate(chosen, 1):
-        taken = np.sort(np.minimum(times.chosen(number, places), _TTL_S), axis=1)
+    for number, picks in enumerate(chosen, 1):
+        taken = np.sort(np.minimum(times.chosen(number, picks), _TTL_S), axis=1)
         majority.append(taken[:, taken.shape[1] // 2])
         complete.append(taken[:, -1])
         each.append(taken.ravel())
@@ -122,7 +122,7 @@ def _played(chosen: list[Places], times: _Times) -> dict[str, Floats]:
     return {end: np.concatenate(times) for end, times in by_end.items()}
 
 
-def _learned(times: _Times, rounds: int, per_round: int) -> list[Places]:
+def _learned(times: _Times, rounds: int, per_round: int) -> list[Picks]:
     """Return the choices of a job that starts without knowledge and learns from arrival times."""
     workers = len(times.typical)
     arms = Arms(np.zeros(times.jobs * workers), eta=1.0, exploration=0.1)
@@ -133,19 +133,19 @@ def _learned(times: _Times, rounds: int, per_round: int) -> list[Places]:
         scores += 1e-9 * _lots(  # breaks ties at random
             times.seed, number, _PREDICTIONS, times.jobs, workers
         )
-        places = np.argsort(-scores, axis=1)[:, :per_round]
-        flat = (first + places).ravel()
+        picks = np.argsort(-scores, axis=1)[:, :per_round]
+        flat = (first + picks).ravel()
         arms.pick(number, flat)
-        arms.learn(flat, np.maximum(1 - times.chosen(number, places) / _TTL_S, 0.0).ravel())
-        chosen.append(places)
+        arms.learn(flat, np.maximum(1 - times.chosen(number, picks) / _TTL_S, 0.0).ravel())
+        chosen.append(picks)
     return chosen
 
 
 def _compared(
-    error: float | None, chosen: list[Places], best: list[Places], times: _Times
+    error: float | None, chosen: list[Picks], best: list[Picks], times: _Times
 ) -> list[WrongChoices]:
     played, right = _played(chosen, times), _played(best, times)
-    wrong = float(np.mean([(places >= places.shape[1]).mean() for places in chosen]))
+    wrong = float(np.mean([(picks >= picks.shape[1]).mean() for picks in chosen]))
     return [
         WrongChoices(
             prediction_error=error,

@@ -150,8 +150,8 @@ def read_setting(name: str) -> Document:
     """Read a preset or a file."""
     if name not in preset_names():
         if not name.endswith(".toml"):
-            known = ", ".join(preset_names())
-            raise BadInput(f"no preset called {name!r}; known: {known}; or give a .toml file")
+            names = ", ".join(preset_names())
+            raise BadInput(f"no preset called {name!r}; known: {names}; or give a .toml file")
         return Document.read(name)
     file = resources.files("dealfl_paper.laboratory") / "presets" / f"{name}.toml"
     return Document.parse(file.read_text(encoding="utf-8"), f"preset {name}")

@@ -466,7 +466,9 @@ class Learner(ABC):
             try:
                 self._refuse_unlearned(proposals)
             except Impossible as error:
-                raise self._not_learned(error) from None
+                raise NotLearned(
+                    f"these examples were never learned: after this, {error}"
+                ) from None
         undo.append((self._restore_cells, proposals))
         self._state.commit(proposals)
         return delta
@@ -482,10 +484,6 @@ class Learner(ABC):
         if cells.item(index) != before:
             self._state.commit(self._state.propose(-delta))
             self._forget_model()
-
-    @staticmethod
-    def _not_learned(error: Impossible) -> NotLearned:
-        return NotLearned(f"these examples were never learned: after this, {error}")
 
     @abstractmethod
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:

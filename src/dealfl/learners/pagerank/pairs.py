@@ -123,7 +123,8 @@ def count_pairs(schema: Schema, batches: Signed) -> dict[str, Entries]:
 
 def replaced(schema: Schema, owners: Sequence[Replaced]) -> Change:
     """Return the change of the statistics if histories of owners are replaced."""
-    if not any(stay or gone for stay, _, gone in owners) and _pairs(owners) > _MANY:
+    pairs = sum(len(new) * (len(new) - 1) // 2 for _, new, _ in owners)
+    if pairs > _MANY and not any(stay or gone for stay, _, gone in owners):
         return _add(schema, [sorted(new) for _, new, _ in owners])
     flat, starts, stays, sizes, signs = (list[int]() for _ in range(5))
     for stay, new, gone in owners:
@@ -170,10 +171,6 @@ def _sum(numbers: Int64s, signs: Int64s) -> Entries:
     totals = np.add.reduceat(1 - 2 * (keys & 1).astype(np.int64, copy=False), starts)
     kept = np.flatnonzero(totals)
     return Entries(ordered[starts[kept]], Integers(totals[kept]))
-
-
-def _pairs(owners: Sequence[Replaced]) -> int:
-    return sum(len(new) * (len(new) - 1) // 2 for _, new, _ in owners)
 
 
 def _add(schema: Schema, histories: Sequence[list[int]]) -> Change:

@@ -30,6 +30,14 @@ def test_a_slow_hash_is_scrypt_of_the_name_under_the_key() -> None:
     assert owner_hash(draw_slow_key(), "ann") != made
 
 
+def test_every_key_makes_hashes_in_bounded_time() -> None:
+    keys = [bytes([cost]) + bytes(32) for cost in (0, 1, 16, 255)]
+    hashes = [owner_hash(key, "ann") for key in keys]
+    assert {len(hashed) for hashed in hashes} == {32}
+    made = hashlib.scrypt(b"ann", salt=keys[3], n=2**16, r=8, p=1, maxmem=1 << 27, dklen=32)
+    assert hashes[3] == made, "no key makes a hash take more than the highest cost"
+
+
 def test_a_broker_gives_devices_a_slow_key(tmp_path: Path) -> None:
     settings = BrokerSettings(job="job", host="127.0.0.1", port=1, tls=False)
     broker = create_broker(tmp_path / "broker", settings)

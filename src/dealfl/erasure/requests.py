@@ -31,6 +31,7 @@ EXAMPLE = b"e"
 READMISSION = b"r"
 _HASH_BYTES = 32
 _SLOW_COST = 13  # 2¹³ blocks of 1 kB: about 30 ms, and 8 MB
+_MIN_SLOW_COST = 1  # scrypt takes no less
 _MAX_SLOW_COST = 16
 _STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"  # begins the names of requests
 _COMMITTED = 8  # persons with a commitment in a certificate
@@ -43,7 +44,7 @@ def draw_slow_key() -> bytes:
 
 @lru_cache(maxsize=1 << 16)
 def _slow_hash(key: bytes, name: bytes) -> bytes:
-    cost = 1 << min(key[0], _MAX_SLOW_COST)
+    cost = 1 << min(max(key[0], _MIN_SLOW_COST), _MAX_SLOW_COST)
     memory = 1 << 27
     return hashlib.scrypt(name, salt=key, n=cost, r=8, p=1, maxmem=memory, dklen=_HASH_BYTES)
 

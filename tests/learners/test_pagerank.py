@@ -1,6 +1,7 @@
 """Item-to-item similarity: answers known on paper, brute force, exact order, layouts."""
 
 import resource
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -331,3 +332,23 @@ def test_a_file_of_very_many_items_is_loaded_in_little_memory(tmp_path: Path) ->
         loaded.update((), ([[3], [7]],))
     loaded.forget([[3, 1 << 29], [3, 7]])
     assert loaded.statistics.is_zero
+
+
+def test_a_check_takes_memory_for_the_items_that_statistics_contain() -> None:
+    model = PersonalizedPageRank(1 << 30)
+    model.learn([[7, 1 << 29]])
+    few = model.statistics
+    tracemalloc.start()
+    model.check_statistics(few)
+    pairs = {"items": few["items"], "pairs": few["pairs"] + few["pairs"]}
+    with pytest.raises(Impossible, match=f"items {1 << 29} and 7 .* but each in 1 and 1"):
+        model.check_statistics(Statistics(model.schema, pairs))
+    without = {"items": Entries.of({7: 1}), "pairs": few["pairs"]}
+    with pytest.raises(Impossible, match="but each in 0 and 1"):
+        model.check_statistics(Statistics(model.schema, without))
+    with pytest.raises(Impossible, match=f"items {1 << 29} and 7 .* but each in 0 and 0"):
+        none = {"items": Entries.of({}), "pairs": few["pairs"]}
+        model.check_statistics(Statistics(model.schema, none))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20

@@ -28,6 +28,7 @@ from dealfl.exact import (
     Cycles,
     Deferred,
     DenseCells,
+    Entries,
     LearnerCycles,
     Proposal,
     Schema,
@@ -77,6 +78,7 @@ PairLayout = Annotated[
 ]
 
 _MAX_ITEMS = 1 << 30
+_FEW_ITEMS = 1 << 16
 _UNKNOWN = np.iinfo(np.int32).max
 _TOGETHER = 128  # histories whose scores are summed in one pass
 _EPSILON = 2.0**-52
@@ -359,17 +361,31 @@ class PersonalizedPageRank(HistoryLearner):
 
     def check_statistics(self, statistics: Statistics) -> None:
         """Raise `Impossible` if no set of histories has some statistics."""
-        items, pairs = statistics["items"].dense(self._items).low, statistics["pairs"]
-        if np.any(items < 0):
-            worst = int(np.argmin(items))
-            raise Impossible(f"item {worst} is in {items[worst]} histories")
+        items, pairs = statistics["items"], statistics["pairs"]
+        numbers = items.values.low
+        if np.any(numbers < 0):
+            worst = int(np.argmin(numbers))
+            raise Impossible(f"item {items.indices[worst]} is in {numbers[worst]} histories")
         (first, second), counts = items_of(pairs.indices), pairs.values.low
-        wrong = np.flatnonzero((counts < 0) | (counts > np.minimum(items[first], items[second])))
+        of_first, of_second = self._histories_of(items, first), self._histories_of(items, second)
+        wrong = np.flatnonzero((counts < 0) | (counts > np.minimum(of_first, of_second)))
         for pair in wrong[:1]:
             raise Impossible(
                 f"items {first[pair]} and {second[pair]} are both in {counts[pair]} "
-                f"histories, but each in {items[first[pair]]} and {items[second[pair]]}"
+                f"histories, but each in {of_first[pair]} and {of_second[pair]}"
             )
+
+    def _histories_of(self, items: Entries, wanted: Int64s) -> Int64s:
+        """Return in how many histories some items are; all items become an array if they are few.
+
+        A message or file can state any number of items; memory follows what it contains.
+        """
+        if self._items <= _FEW_ITEMS + 8 * len(items):
+            return items.dense(self._items).low[wanted]
+        if not len(items):
+            return np.zeros(len(wanted), np.int64)
+        places = np.minimum(np.searchsorted(items.indices, wanted), len(items) - 1)
+        return np.where(items.indices[places] == wanted, items.values.low[places], 0)
 
     def check_added(self, delta: Statistics, touched: Statistics, whole: Statistics) -> None:
         """Raise `Impossible` if no set of histories has a sum of statistics."""

@@ -12,6 +12,16 @@ import pytest
 
 from dealfl.cli import main
 from dealfl.errors import WriteFailed
+from dealfl.runs import (
+    RunFolder,
+    erase_owners,
+    find_holdings,
+    list_erasures,
+    read_status,
+    read_workers,
+    retrain,
+)
+from dealfl.runs.erasures import find_queued
 from dealfl.server import Ledger
 
 Captured = pytest.CaptureFixture[str]
@@ -121,3 +131,64 @@ def test_output_that_goes_to_a_full_disk_fails_with_1(digits_run: Path) -> None:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "dealfl: the output cannot be written: No space left on device\n"
+
+
+def erase_on_small_disk(run: RunFolder, size_bytes: int, capsys: Captured) -> int:
+    """Erase a person while no file can grow beyond a size; return the exit code."""
+    with small_files(size_bytes):
+        code = main(["erase", "person 3", "--run", str(run.path)])
+    told = capsys.readouterr().err
+    if code:
+        assert "cannot be written" in told, told
+        assert "Traceback" not in told
+    return code
+
+
+@pytest.mark.parametrize("size_bytes", [0, 2_000, 30_000])
+def test_an_erasure_that_finds_the_disk_full_is_completed_by_a_repetition(
+    people_run: RunFolder, capsys: Captured, size_bytes: int
+) -> None:
+    assert main(["erasures", "rotate-key", "--run", str(people_run.path)]) == 0
+    assert erase_on_small_disk(people_run, size_bytes, capsys) == 1
+    erased = erase_owners(people_run, ["person 3"], requested_by="test").erasure
+    assert erased.final
+    assert erased.after is not None
+    assert erased.after.digest == retrain(people_run)
+    assert find_holdings(people_run, "person 3") == []
+    requests = list_erasures(people_run)
+    assert all(request.published for request in requests)
+    folder = people_run.path / "certificates"
+    assert len([*folder.glob("*.json")]) == len(requests), "each request has one certificate"
+    assert find_queued(people_run) == {}
+    for path in folder.glob("*.json"):
+        assert main(["verify", str(path)]) == 0
+
+
+@pytest.mark.parametrize("size_bytes", [0, 100, 1_000])
+def test_a_certificate_that_finds_the_disk_full_is_written_by_a_repetition(
+    people_run: RunFolder, capsys: Captured, size_bytes: int
+) -> None:
+    erased = erase_owners(people_run, ["person 3"], requested_by="test").erasure
+    words = ["erasures", "certify", erased.request, "--run", str(people_run.path)]
+    with small_files(size_bytes):
+        assert main(words) == 1
+    assert "cannot be written" in capsys.readouterr().err
+    assert main(words) == 0
+    folder = people_run.path / "certificates"
+    certificates = [str(path) for path in folder.glob("*.json")]
+    assert len(certificates) == 2, "the first, and the repetition"
+    assert main(["verify", *certificates, "--log", str(folder)]) == 0
+
+
+def test_a_removal_that_finds_the_disk_full_is_done_by_a_repetition(
+    people_run: RunFolder, capsys: Captured
+) -> None:
+    before = read_status(people_run)
+    name = read_workers(people_run)[0].name
+    words = ["workers", "remove", name, str(people_run.path), "--yes"]
+    with small_files(2_000):
+        assert main(words) == 1
+    assert "cannot be written" in capsys.readouterr().err
+    assert read_status(people_run) == before, "nothing is half done"
+    assert main(words) == 0
+    assert read_status(people_run).statistics_digest != before.statistics_digest

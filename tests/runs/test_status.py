@@ -97,6 +97,30 @@ def test_an_erasure_is_pending_until_a_version_shows_it(tmp_path: Path) -> None:
     ledger.close()
 
 
+def test_an_erasure_of_many_owners_counts_once(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    server = joined("anna", ledger=ledger)
+    server.erase("request", [number.to_bytes(32, "big") for number in range(12_001)], 2.0)
+    status = read_status(RunFolder.at(tmp_path))
+    assert (status.erasures, status.erasures_pending) == (1, 1)
+    ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("free", "problem"),
+    [(1_000, "is full"), (400_000, "has 0.4 MB left"), (1 << 25, ""), (1 << 27, "")],
+)
+def test_little_space_on_the_disk_of_the_ledger_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, problem: str
+) -> None:
+    Ledger(tmp_path / "ledger.db").close()
+    usage = shutil.disk_usage(tmp_path)._replace(free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    found = read_status(RunFolder.at(tmp_path)).problem
+    assert problem in found
+    assert bool(found) == bool(problem)
+
+
 def test_a_worker_is_shown_with_its_rounds(digits_run: Path) -> None:
     run = RunFolder.at(digits_run)
     for worker in read_workers(run):

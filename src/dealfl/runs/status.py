@@ -20,6 +20,8 @@ from dealfl.runs.workers import describe_workers, find_now_s
 from dealfl.server import DURATIONS_S, LedgerReader, OpenRound, PastRounds, Version
 
 _MIN_FREE_BYTES = 1 << 18  # of a disk that is not full
+_ENOUGH_FREE_BYTES = 1 << 26  # for any run
+_ENOUGH_ROUNDS = 10  # whose writing fits
 _STATES = ("awake", "training", "asleep", "removed")
 
 
@@ -112,7 +114,7 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
     job: dict[str, Any] = tables.get("job", {})
     workers = describe_workers(ledger, tables, now_s)
     closed, replies = ledger.closed_rounds(), ledger.replies()
-    erasures, shown = ledger.count_erasures()
+    erasures, erasures_pending = ledger.count_requests()
     past = tuple(ledger.past_rounds())
     reasons = Counter(row.reason for row in closed)
     for old in past:
@@ -155,7 +157,7 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         round_digest=closed[-1].digest if closed else "",
         statistics_digest=kept.digest,
         erasures=erasures,
-        erasures_pending=erasures - shown,
+        erasures_pending=erasures_pending,
         energy_j=replies.energy_j,
         energy_source="modelled" if tables.get("devices") else "not stated",
         replies=replies.count,
@@ -171,9 +173,19 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
 
 
 def _find_problem(run: RunFolder) -> str:
-    """Return why a server cannot write its ledger; empty if there is space."""
+    """Return why a server cannot write its ledger, now or soon; empty if there is space.
+
+    A round writes at most as much as the ledger holds.
+    """
     free = shutil.disk_usage(run.ledger.parent).free
-    return "" if free >= _MIN_FREE_BYTES else f"the disk of {run.ledger} is full; free disk space"
+    if free < _MIN_FREE_BYTES:
+        return f"the disk of {run.ledger} is full; free disk space"
+    ledger = run.ledger
+    files = [ledger, ledger.with_name(ledger.name + "-wal")]
+    written = sum(file.stat().st_size for file in files if file.exists())
+    if free < min(_ENOUGH_ROUNDS * written, _ENOUGH_FREE_BYTES):
+        return f"the disk of {ledger} has {free / 1e6:,.1f} MB left; free disk space"
+    return ""
 
 
 def _read_ending(run: RunFolder) -> _Ending | None:

@@ -278,6 +278,13 @@ class LedgerReader:
         query = "SELECT coalesce(max(erased), 0) FROM versions WHERE delivered = 1"
         return int(requested), int(self._db.execute(query).fetchone()[0])
 
+    def count_requests(self) -> tuple[int, int]:
+        """Return the numbers of erasure requests, and of those that no version shows yet."""
+        _, shown = self.count_erasures()
+        query = "SELECT count(DISTINCT request) FROM erasures WHERE number > ?"
+        requested, pending = (self._db.execute(query, (after,)).fetchone() for after in (0, shown))
+        return int(requested[0]), int(pending[0])
+
     def erasures(self, name: str = "") -> list[RecordedErasure]:
         """Return erasure requests, in their order; the entries of a large one are joined."""
         _, shown = self.count_erasures()

@@ -346,8 +346,8 @@ def test_a_check_takes_memory_for_the_items_that_statistics_contain() -> None:
     without = {"items": Entries.of({7: 1}), "pairs": few["pairs"]}
     with pytest.raises(Impossible, match="but each in 0 and 1"):
         model.check_statistics(Statistics(model.schema, without))
+    none = {"items": Entries.of({}), "pairs": few["pairs"]}
     with pytest.raises(Impossible, match=f"items {1 << 29} and 7 .* but each in 0 and 0"):
-        none = {"items": Entries.of({}), "pairs": few["pairs"]}
         model.check_statistics(Statistics(model.schema, none))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -3,6 +3,7 @@
 import random
 import sqlite3
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -91,9 +92,12 @@ def test_histories_in_memory_are_those_of_the_file(
     journal, draw, owners = Journal(), random.Random(seed), [b"ann", b"bob", b"cy"]
     for step in range(60):
         with suppress(KeyboardInterrupt), journal.transaction():
-            journal.add([(draw.choice(owners), b"%d" % step)], State.WAITING)
+            journal.add([(draw.choice(owners), b"%d" % (step % 7))], State.WAITING)
             new, held = (journal.records(one) for one in (State.WAITING, State.LEARNED))
             gone = draw.sample(held, min(len(held), draw.randrange(3)))
+            for owner, rest in journal.bodies_of(owners, gone).items():
+                stay = [one.body for one in held if one.owner == owner and one not in gone]
+                assert sorted(rest) == sorted(stay)
             journal.change_learned(new, gone, recoverable=draw.random() < 0.5)
             if draw.random() < 0.2:
                 raise KeyboardInterrupt
@@ -103,3 +107,31 @@ def test_histories_in_memory_are_those_of_the_file(
         assert all(sorted(some) == sorted(by_owner[one]) for one, some in found.items())
         kept: dict[bytes, list[bytes]] = journal.keep("histories", dict)
         assert all(len(some) <= 4 for some in kept.values()), "long histories stay in the file"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_waiting_records_in_memory_are_those_of_the_file(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dealfl.worker.journal._MAX_WAITING", 6)
+    journal, draw, kept = Journal(), random.Random(seed), 0
+    for step in range(80):
+        with suppress(KeyboardInterrupt), journal.transaction():
+            known = journal.count(State.WAITING)  # then it is also known when none waits
+            rows = [(b"owner", b"%d" % step)] * draw.randrange(4)
+            ids = journal.add(rows, draw.choice((State.WAITING, State.WAITING, State.VALIDATION)))
+            waiting = journal.waiting()
+            assert len(waiting) - known in (0, len(ids))
+            assert waiting == journal.records(State.WAITING)
+            kept += "waiting" in journal._kept
+            if draw.random() < 0.3:
+                some = [one.id for one in draw.sample(waiting, len(waiting) // 2)]
+                draw.choice((journal.touch, partial(journal.delete, state=State.WAITING)))(some)
+            if draw.random() < 0.3:
+                journal.move(ids, State.VALIDATION, State.WAITING)
+            if draw.random() < 0.3:
+                journal.change_learned(journal.waiting(), (), recoverable=False)
+            if draw.random() < 0.2:
+                raise KeyboardInterrupt
+        assert journal.waiting() == journal.records(State.WAITING)
+    assert kept > 5

@@ -8,6 +8,8 @@ this tail cuts it short, so the clock is chosen with the radio's share of the ch
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
+from msgspec import Struct
+
 from dealfl.exact import Cycles, LearnerCycles
 from dealfl.power.energy import Energy, EnergyModel
 from dealfl.power.frequency import END, FORGET, LEARN
@@ -18,8 +20,7 @@ _NOTHING = Energy()
 _ENVELOPE_BYTES = 512  # an assignment or a receipt with its protocol overhead
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Training:
+class Training(Struct, frozen=True, kw_only=True):
     """The work of one training.
 
     A reviewed training changes the model in two calls, first to learn, then to forget. Work without

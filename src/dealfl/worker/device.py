@@ -6,8 +6,10 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from dealfl.errors import DealError
 from dealfl.power import PhoneSpending, Signalled, Spent, Training
@@ -41,13 +43,13 @@ class Device:
         >>> Device(battery=0.1, charging=True).reason_to_decline()
         ''
         """
-        reasons = {
-            "low battery": self.battery < min_battery and not self.charging,
-            "metered network": self.metered,
-            "hot": self.hot,
-            "busy": self.busy,
-        }
-        return next((reason for reason, holds in reasons.items() if holds), "")
+        if self.battery < min_battery and not self.charging:
+            return "low battery"
+        if self.metered:
+            return "metered network"
+        if self.hot:
+            return "hot"
+        return "busy" if self.busy else ""
 
 
 DeviceNow = Callable[[float], Device]  # the state of a device at a time in seconds

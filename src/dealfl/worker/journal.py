@@ -54,6 +54,7 @@ _RECORDS = "SELECT id, owner, body FROM records WHERE state = ? ORDER BY used, a
 _SENDING = "SELECT sequence, send_at_s, sent, withdrawing FROM sending ORDER BY sequence"
 
 _MAX_KEPT = 256  # histories in memory, and items of each: less than 4 MB
+_MAX_WAITING = 64  # records in memory: those of one training, as a rule
 
 
 class State(IntEnum):
@@ -63,6 +64,9 @@ class State(IntEnum):
     LEARNED = 1  # part of the statistics
     GRACE = 2  # evicted; the next training deletes it
     VALIDATION = 3  # held back for validation, until newer ones replace them
+
+
+_COUNT_NAMES = [f"count {state}" for state in State]  # in what the journal keeps in memory
 
 
 class Record(NamedTuple):
@@ -248,8 +252,19 @@ class Journal(Database):
             done += len(starts) * width
         (last,) = self._db.execute("SELECT last_insert_rowid()").fetchone()
         ids = list(range(last - len(rows) + 1, last + 1))  # AUTOINCREMENT leaves no gap
+        waiting = self._kept.get("waiting")
         self._note_change(state, len(ids))
+        if waiting is None or state is not State.WAITING:
+            return ids
+        if len(waiting) + len(ids) <= _MAX_WAITING:
+            new = [Record(number, *row) for number, row in zip(ids, rows, strict=True)]
+            self._kept["waiting"] = waiting + new
         return ids
+
+    def waiting(self) -> list[Record]:
+        """Return the waiting records; memory keeps a few that have just arrived."""
+        records = self._kept.get("waiting") if self._db.in_transaction else None
+        return self.records(State.WAITING) if records is None else records
 
     def records(self, state: State, limit: int = -1) -> list[Record]:
         """Return records in a state, least recently used first, then by arrival and id."""
@@ -269,30 +284,35 @@ class Journal(Database):
         self, owners: Iterable[bytes], without: Collection[Record]
     ) -> dict[bytes, list[bytes]]:
         """Return the bodies of learned records by owner; memory keeps short histories."""
-        ids = {record.id for record in without}
-        losing = {record.owner for record in without}
-        return {
-            owner: [body for number, body in self._learned_of(owner) if number not in ids]
-            if owner in losing
-            else list(self._history(owner))
-            for owner in owners
-        }
+        lost: dict[bytes, list[Record]] = {}
+        for record in without:
+            lost.setdefault(record.owner, []).append(record)
+        return {owner: self._rest_of(owner, lost.get(owner, ())) for owner in owners}
+
+    def _rest_of(self, owner: bytes, lost: Sequence[Record]) -> list[bytes]:
+        """Return the bodies of an owner's learned records without some of them."""
+        bodies = self._histories.get(owner)
+        if bodies is None:
+            rows = list(self._learned_of(owner))
+            self._keep_history(owner, [body for _, body in rows])
+            ids = {record.id for record in lost}
+            return [body for number, body in rows if number not in ids]
+        rest = bodies.copy()
+        for record in lost:
+            rest.remove(record.body)  # records with the same body are worth the same
+        return rest
 
     def _learned_of(self, owner: bytes) -> Iterable[tuple[int, bytes]]:
         self._index_owners()
         query = "SELECT id, body FROM records WHERE owner = ? AND state = ?"
         return self._db.execute(query, (owner, int(State.LEARNED)))
 
-    def _history(self, owner: bytes) -> list[bytes]:
+    def _keep_history(self, owner: bytes, bodies: list[bytes]) -> None:
         histories = self._histories
-        if owner in histories:
-            return histories[owner]
-        bodies = [body for _, body in self._learned_of(owner)]
         if len(bodies) <= _MAX_KEPT:
             if len(histories) == _MAX_KEPT:
                 histories.clear()
             histories[owner] = bodies
-        return bodies
 
     @property
     def _histories(self) -> dict[bytes, list[bytes]]:
@@ -309,8 +329,11 @@ class Journal(Database):
             self.move(ids, State.LEARNED, State.GRACE)
         else:
             self.delete(ids, State.LEARNED)
+        if not histories:
+            return
         for record in gone:
-            histories.pop(record.owner, None)
+            if record.owner in histories:
+                histories[record.owner].remove(record.body)
         for record in new:
             if record.owner in histories:
                 histories[record.owner].append(record.body)
@@ -325,19 +348,23 @@ class Journal(Database):
 
     def count(self, state: State) -> int:
         """Return the number of records in a state."""
+        return self.keep(_COUNT_NAMES[state], partial(self._read_count, state))
+
+    def _read_count(self, state: State) -> int:
         query = "SELECT count(*) FROM records WHERE state = ?"
-        return self.keep(
-            f"count {state}", lambda: int(self._db.execute(query, (int(state),)).fetchone()[0])
-        )
+        return int(self._db.execute(query, (int(state),)).fetchone()[0])
 
     def move(self, ids: Iterable[int], before: State, after: State) -> None:
         """Move records from a state to another; they count as used now."""
         if not (numbers := set(ids)):
             return
-        firsts = sorted(number for number in numbers if number - 1 not in numbers)
-        lasts = sorted(number for number in numbers if number + 1 not in numbers)
+        firsts = [min(numbers)]
+        lasts = [max(numbers)]
+        if lasts[0] - firsts[0] >= len(numbers):
+            firsts = sorted(number for number in numbers if number - 1 not in numbers)
+            lasts = sorted(number for number in numbers if number + 1 not in numbers)
         same = (int(after), self._tick(), int(before))
-        rows = ((*same, *run) for run in zip(firsts, lasts, strict=True))
+        rows = [(*same, *run) for run in zip(firsts, lasts, strict=True)]
         moved = self._db.executemany(_MOVE, rows).rowcount
         self._note_change(before, -moved)
         self._note_change(after, moved)
@@ -345,11 +372,16 @@ class Journal(Database):
     def _note_change(self, state: State, more: int) -> None:
         if state is State.LEARNED:
             self.drop("histories")
-        if (name := f"count {state}") in self._kept:
+        if state is State.WAITING:
+            self.drop("waiting")
+        if (name := _COUNT_NAMES[state]) in self._kept:
             self._kept[name] += more
+            if state is State.WAITING and not self._kept[name]:
+                self._kept["waiting"] = []
 
     def touch(self, ids: Iterable[int]) -> None:
         """Mark records as used now, e.g. by a local prediction."""
+        self.drop("waiting")
         rows = zip(repeat(self._tick()), ids)
         self._db.executemany("UPDATE records SET used = ? WHERE id = ?", rows)
 
@@ -454,14 +486,19 @@ class Journal(Database):
 
     def next_send_s(self) -> float | None:
         """Return the time when the next update or answer is due, in seconds; None if none is."""
-        times = [self.next_answer_s(), *(row.send_at_s for row in self.outgoing.values())]
-        return min((time_s for time_s in times if time_s is not None), default=None)
+        times = [row.send_at_s for row in self.outgoing.values() if row.send_at_s is not None]
+        if (answer_s := self.next_answer_s()) is not None:
+            times.append(answer_s)
+        return min(times, default=None)
 
     def next_answer_s(self) -> float | None:
         """Return the time when the next answer to an erasure is due, in seconds, or None."""
-        query = "SELECT min(send_at_s) FROM answers"
-        (time_s,) = self.keep("answers", lambda: self._db.execute(query).fetchone())
+        time_s = self.keep("answers", self._read_next_answer)
         return None if time_s is None else float(time_s)
+
+    def _read_next_answer(self) -> float | None:
+        (time_s,) = self._db.execute("SELECT min(send_at_s) FROM answers").fetchone()
+        return time_s  # type: ignore[no-any-return]
 
     # -- the published model ---------------------------------------------------------------------
 

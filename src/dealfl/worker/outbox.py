@@ -134,17 +134,19 @@ class Outbox:
         rows = self._journal.outgoing
         retry_s = now_s + self._retry_after_s
         due = [sequence for sequence, row in rows.items() if _is_due(row, now_s, retry_s)]
+        if not due:
+            return []
         # the rest of withdrawn updates is held back in the first that was not sent
         successor = next((sequence for sequence, row in rows.items() if not row.sent), 0)
-        messages = [self._message(sequence, successor) for sequence in due]
+        messages = [self._message(sequence, rows[sequence], successor) for sequence in due]
         for sequence in due:
             self._schedule(sequence, retry_s, sent=True)
         return messages
 
-    def _message(self, sequence: int, successor: int) -> Update | Withdraw:
-        update = self._journal.read_update(sequence)
+    def _message(self, sequence: int, row: OutboxRow, successor: int) -> Update | Withdraw:
+        update = row.update or self._journal.read_update(sequence)
         session = self._journal.state.session
-        if not self._journal.outgoing[sequence].withdrawing:
+        if not row.withdrawing:
             return msgspec.structs.replace(update, session=session)
         return Withdraw(
             job=self.job,

@@ -18,13 +18,15 @@ from dealfl.learners import Record as AnyRecord
 from dealfl.registry import Registry
 from dealfl.worker.journal import Record
 
+_NOTHING = Fraction(0)
+
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
     """The number of examples to evict now."""
 
     count: int
-    carry: Fraction = Fraction(0)  # of an example, to add to the next eviction
+    carry: Fraction = _NOTHING  # of an example, to add to the next eviction
 
 
 class Retention(Protocol):
@@ -93,9 +95,12 @@ class Theta:
 
     def evict(self, held: int, forget_fraction: Fraction, carry: Fraction) -> Eviction:
         """Return the whole part of θ·held + carry, and the remainder as the new carry."""
-        due = forget_fraction * held + carry
-        whole, rest = divmod(due.numerator, due.denominator)
-        return Eviction(min(whole, held), Fraction(rest, due.denominator))
+        # θ·held + carry over the common denominator; sums of fractions take three times as long
+        parts = forget_fraction.denominator * carry.denominator
+        due = forget_fraction.numerator * held * carry.denominator
+        due += carry.numerator * forget_fraction.denominator
+        whole, rest = divmod(due, parts)
+        return Eviction(min(whole, held), Fraction(rest, parts) if rest else _NOTHING)
 
 
 @dataclass(frozen=True, slots=True)

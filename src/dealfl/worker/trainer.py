@@ -7,13 +7,14 @@ transaction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
 import msgspec
+from msgspec.structs import replace
 
 from dealfl.erasure import EXAMPLE, READMISSION, example_hash, split_entry
 from dealfl.errors import BadInput, describe_without_values

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -317,39 +316,38 @@ class Worker:
 
         Decoding has checked the bounds of messages that came as bytes.
         """
-        replies: list[Message] = []
-        with self._keeping_flags(), self._journal.transaction(self._term):
-            for message in messages:
-                declined = self._receive(message, now_s, decoded)
-                if declined is not None:
-                    replies.append(declined)
-            if self._reconnected:
-                self._outbox.repeat(now_s)
-                self._reconnected = False
-            unable = self._is_unable(now_s)
-            announced = self._membership.announce(now_s)
-            state = self._journal.state
-            if announced and state.declined and not replies:  # the answer may have been lost
-                replies.append(self._decline(state.round, state.declined))
-            # first the answers: the server sends what the announcement does not cover
-            replies += self._outbox.take_due_answers(now_s)
-            replies += announced
-            replies += self._outbox.take_due(now_s)
-            wake_at_s = self._membership.wake_at_s
-            if unable:
-                wake_at_s = min(wake_at_s or math.inf, now_s + self._retry_after_s)
-        self._journal.compact_if_due(now_s)
-        return Step(tuple(replies), wake_at_s)
-
-    @contextmanager
-    def _keeping_flags(self) -> Iterator[None]:
-        """Announce the worker and repeat messages later, if the call that should do it fails."""
         flags = (self._membership.must_announce, self._reconnected)
         try:
-            yield
-        except BaseException:
+            with self._journal.transaction(self._term):
+                step = self._process(messages, now_s, decoded)
+        except BaseException:  # announce the worker and repeat messages in a later call
             self._membership.must_announce, self._reconnected = flags
             raise
+        self._journal.compact_if_due(now_s)
+        return step
+
+    def _process(self, messages: Iterable[Message], now_s: float, decoded: bool) -> Step:
+        replies: list[Message] = []
+        for message in messages:
+            declined = self._receive(message, now_s, decoded)
+            if declined is not None:
+                replies.append(declined)
+        if self._reconnected:
+            self._outbox.repeat(now_s)
+            self._reconnected = False
+        unable = self._is_unable(now_s)
+        announced = self._membership.announce(now_s)
+        state = self._journal.state
+        if announced and state.declined and not replies:  # the answer may have been lost
+            replies.append(self._decline(state.round, state.declined))
+        # first the answers: the server sends what the announcement does not cover
+        replies += self._outbox.take_due_answers(now_s)
+        replies += announced
+        replies += self._outbox.take_due(now_s)
+        wake_at_s = self._membership.wake_at_s
+        if unable:
+            wake_at_s = min(wake_at_s or math.inf, now_s + self._retry_after_s)
+        return Step(tuple(replies), wake_at_s)
 
     def reconnect(self) -> None:
         """Announce the worker in the next call and repeat what has no receipt: it may be lost."""
@@ -432,7 +430,7 @@ class Worker:
         if not self._knows_erased(message.erased):
             return self._decline(message.round, "erasures are missing")
         state.unable = self._reason_to_decline(now_s)
-        new = self._journal.records(State.WAITING)
+        new = self._journal.waiting()
         reason = state.unable or self._reason_to_wait(len(new))
         if reason:
             return self._decline(message.round, reason)

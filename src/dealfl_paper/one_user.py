@@ -45,6 +45,7 @@ LABELS = {
     "naive_bayes": "naive Bayes",
     "tikhonov": "Tikhonov",
 }
+_SHORT = {"yearpredictionmsd-like": "year"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,7 @@ def _cost(
 
 def label_of(learner: str, dataset: str) -> str:
     """Return a short label; an asterisk marks stand-in data."""
-    short = "year*" if is_stand_in(dataset) else dataset
+    short = f"{_SHORT.get(dataset, dataset)}*" if is_stand_in(dataset) else dataset
     return f"{LABELS[learner]}, {short}"
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dealfl.data import CATALOG, load
 from dealfl.features import feature_map
 from dealfl.learners import LEARNERS, Learner, settings_for
+from dealfl_paper.stand_ins import SHAPES, as_table, draw_meetings
 
 TIKHONOV = {  # the six datasets of the paper's comparisons, and the learner for each
     "housing": "tikhonov",
@@ -43,8 +44,12 @@ class Problem:
         return int(self.features.shape[0])
 
     def make(self) -> Learner:
-        """Return an empty learner with the settings of the catalog."""
-        return LEARNERS[self.learner](**settings_for(self.learner, CATALOG[self.dataset]))
+        """Return an empty learner with the settings of the catalog, or of a stand-in's shape."""
+        if self.dataset in SHAPES:
+            settings: dict[str, Any] = {"n_items": SHAPES[self.dataset].items}
+        else:
+            settings = settings_for(self.learner, CATALOG[self.dataset])
+        return LEARNERS[self.learner](**settings)
 
     def batch(self, indices: Sequence[int] | NDArray[np.int64]) -> Batch:
         """Return examples as arguments of `learn`."""
@@ -65,6 +70,9 @@ load_examples = lru_cache(maxsize=2)(partial(load, download=False))
 @lru_cache(maxsize=1)
 def load_problem(dataset: str, learner: str, rows: int | None = None) -> Problem:
     """Load a dataset for a learner; `rows` examples are drawn from all of it by a fixed seed."""
+    if dataset in SHAPES:
+        drawn = draw_meetings(SHAPES[dataset])
+        return Problem(dataset, learner, as_table(drawn, SHAPES[dataset].items), None, drawn)
     examples = load_examples(dataset)
     indices = np.arange(len(examples))
     if rows is not None and rows < len(indices):
@@ -87,7 +95,7 @@ def map_features(dataset: str, learner: str, rows: Any) -> Any:  # noqa: ANN401 
 
 def is_stand_in(dataset: str) -> bool:
     """Return whether a dataset is generated in place of one of the paper."""
-    return dataset == "yearpredictionmsd-like"
+    return dataset == "yearpredictionmsd-like" or dataset in SHAPES
 
 
 def count_examples(dataset: str) -> int:

@@ -4,6 +4,7 @@ Each worker's page trace is recorded while the fleet runs. Belady's optimum know
 trace; it is computed for each worker with its frames, and summed over the fleet.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 
@@ -43,6 +44,14 @@ class RecordedPolicy(Policy):
         """Start a round."""
         self._trained = self._trained or []
         self._policy.new_round()
+
+    def note(self, page: int, *, changed: bool) -> None:
+        """Pass on that a page was changed, or written back."""
+        self._policy.note(page, changed=changed)
+
+    def leaving(self) -> Iterator[int]:
+        """Yield the pages that may leave."""
+        return self._policy.leaving()
 
     def __contains__(self, page: int) -> bool:
         return page in self._policy
@@ -87,6 +96,12 @@ def compare(report: Report, share: str, found: dict[str, Row]) -> None:
         f"swaps of a fleet, M = {share} of the pages", "no policy reads less than the optimum",
         f"optimum {best:.4g} pages in / training. {'. '.join(parts)}",
         all(row["optimum / training"] <= row["pages in / training"] for row in found.values()),
+    )  # fmt: skip
+    joules = {name: row["storage J"] for name, row in found.items()}
+    report.check(
+        f"energy of storage with θ-LRU, M = {share} of the pages", "≤ that of LRU and of ARC",
+        ", ".join(f"{name} {spent:.4g} J" for name, spent in joules.items()),
+        joules["theta_lru"] <= min(joules.values()),
     )  # fmt: skip
 
 

@@ -34,6 +34,8 @@ class NaiveThetaLru:
     def __init__(self, frames: int, theta: float) -> None:
         share = int(Decimal(str(theta)) * frames)
         self.frames, self.may_leave = frames, max(1, share) if theta else frames
+        self.window = -(-self.may_leave // 4) if theta else 1
+        self.changed: set[int] = set()
         self.resident: list[int] = []
         self.protected: set[int] = set()
         self.counts = dict.fromkeys(range(10), 0.0)
@@ -46,7 +48,9 @@ class NaiveThetaLru:
         elif len(self.resident) == self.frames:
             if len(self.protected) < self.frames - self.may_leave:
                 self.choose()
-            victim = next(p for p in self.resident if p not in self.protected)
+            others = [p for p in self.resident if p not in self.protected]
+            clean = [p for p in others[: self.window] if p not in self.changed]
+            victim = [*clean, *others][0]
             self.resident.remove(victim)
         self.resident.append(page)
         return victim
@@ -65,15 +69,25 @@ class NaiveThetaLru:
                 self.counts[page] = 0.0
 
 
-@given(some_rounds, some_frames, a_theta)
-def test_theta_lru_is_its_definition(rounds: Rounds, frames: int, theta: float) -> None:
+@given(some_rounds, st.integers(1, 12), a_theta, st.sets(st.integers(0, 9)))
+def test_theta_lru_is_its_definition(
+    rounds: Rounds, frames: int, theta: float, changing: set[int]
+) -> None:
     policy, naive = ThetaLru(frames, theta), NaiveThetaLru(frames, theta)
     for trace in rounds:
         policy.new_round()
         naive.new_round()
         for page in trace:
-            assert policy.touch(page).victim == naive.touch(page)
+            victim = naive.touch(page)
+            assert policy.touch(page).victim == victim
             assert {p for p in range(10) if p in policy} == set(naive.resident)
+            assert [p for p in naive.resident if p not in naive.protected] == list(policy.leaving())
+            if page in changing:
+                naive.changed.add(page)
+                policy.note(page, changed=True)
+            if victim in naive.changed:
+                naive.changed.remove(victim)
+                policy.note(victim, changed=False)
 
 
 @given(some_rounds, some_frames)

@@ -32,6 +32,7 @@ PAGE_BYTES = mmap.PAGESIZE
 PAYLOAD_BYTES = PAGE_BYTES - 8
 _CHUNK = 1 << 16  # cells that are read at a time
 _BATCH = 64  # pages that are written at a time: each batch waits for the disk once
+_LEAVING = 16  # pages that are written when one of them leaves its frame
 _NUMBER = struct.Struct("<I")
 _ZEROS = bytes(PAGE_BYTES)
 _REMEDY = "delete it and train again from scratch"
@@ -116,7 +117,7 @@ class PagedArray:
         try:
             self._write_past(list(self._waiting))
             while self._dirty:
-                self._write_back(next(iter(self._dirty)))
+                self._write_back(list(islice(self._dirty, _BATCH)))
         except OSError as error:
             self._trouble = error
             raise self._unwritten() from None
@@ -137,7 +138,7 @@ class PagedArray:
         """Remove a page from its frame; keep it in memory if it cannot be written."""
         try:
             if page in self._dirty:
-                self._write_back(page)
+                self._write_back([page, *islice(self._leaving(), _LEAVING - 1)])
         except OSError as error:
             self._trouble = error
             self._stuck.add(page)
@@ -192,6 +193,7 @@ class PagedArray:
         self._rows[page, offsets] = values
         if page not in self._dirty:
             self._dirty[page] = None
+            self._frames.note(self._first + page, changed=True)
             self._drop_cached(page)  # the private copy replaces the cached one
 
     def _copy(self, page: int) -> NDArray[np.integer]:
@@ -218,16 +220,20 @@ class PagedArray:
             for page in batch:
                 self._waiting.drop(page)
 
-    def _write_back(self, page: int) -> None:
-        """Write a changed page, together with the pages changed earliest."""
-        others = islice((other for other in self._dirty if other != page), _BATCH - 1)
-        batch = [page, *others]
+    def _leaving(self) -> Iterator[int]:
+        """Yield the changed pages that leave their frames next: others may change again first."""
+        numbers = (page - self._first for page in self._frames.leaving())
+        return (number for number in numbers if number in self._dirty)
+
+    def _write_back(self, batch: list[int]) -> None:
+        """Write changed pages."""
         starts = {number: number * PAGE_BYTES for number in batch}
         self._put_in_place(
             {number: self._map[at : at + PAYLOAD_BYTES] for number, at in starts.items()}
         )
         for written in batch:
             del self._dirty[written]
+            self._frames.note(self._first + written, changed=False)
         self._frames.swaps.outs += len(batch)
         self._trouble = None
 

@@ -113,14 +113,14 @@ class HeldExamples:
 
     def remove(self, slots: Int64s) -> tuple[Keys, Int64s]:
         """Remove and overwrite examples; return their keys and codes."""
-        for number in self.ids[slots].tolist():
+        for number in self.ids.take(slots).tolist():
             del self._slot_of[number]
         self._free.extend(slots.tolist())
         return self._forest.remove(slots, self.vectors, self.codes, self.ids)
 
     def at(self, slots: Int64s) -> tuple[Int64s, Int32s, Int32s]:
         """Return copies of the ids, vectors and codes in some slots."""
-        return self.ids[slots], self.vectors[slots], self.codes[slots]
+        return self.ids.take(slots), self.vectors.take(slots, 0), self.codes.take(slots)
 
     def take_back(self, ids: Int64s) -> None:
         """Undo `add`, also if only a part of it was done."""

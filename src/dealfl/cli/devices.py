@@ -91,6 +91,7 @@ def _calibrate(arguments: argparse.Namespace) -> int:
 
 
 def _table(calibration: "Calibration") -> str:
+    from dealfl.exact import CHOICE
     from dealfl.power import TARGET_ERROR
 
     clock = calibration.frequency_hz
@@ -102,7 +103,8 @@ def _table(calibration: "Calibration") -> str:
         lines += [_row(fit, clocked=clock is not None), f"  {_residuals(fit)}"]
     lines.append(
         f"MEDIAN and WORST are relative errors on held-out sizes (marked *). Target for learning: "
-        f"median ≤ {TARGET_ERROR:.0%}.\nMeasured as processor time; the allocator "
+        f"median ≤ {TARGET_ERROR:.0%}.\nMeasured as processor time, with "
+        f"{'numpy alone' if CHOICE.mode == 'never' else 'compiled loops'}; the allocator "
         f"{'keeps' if calibration.memory_kept else 'releases'} freed memory."
     )
     return "\n".join(lines)

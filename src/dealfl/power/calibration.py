@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
+from dealfl.exact import prefer_loops
 from dealfl.power.training_time import (
     REFERENCE_HZ,
     TrainingTime,
@@ -269,7 +270,8 @@ def calibrate(
     memory_kept: bool = False,
     progress: Callable[[str], None],
 ) -> Calibration:
-    """Time learners on this machine and fit their laws."""
+    """Time learners on this machine, with compiled loops where they are installed, and fit laws."""
+    prefer_loops()
     fits: list[Fit] = []
     for number, learner in enumerate(learners, 1):
         progress(f"{number}/{len(learners)} {learner.name}")

@@ -28,6 +28,7 @@ from dealfl.power import (
     FrequencyControl,
     Phone,
     PhoneSpending,
+    Radio,
     Training,
     charge_per_cycle_c,
     efficient_frontier,
@@ -177,6 +178,12 @@ def control_steps() -> Callable[[int], object]:
     return lambda number: control.signal(-1 if number // depth % 2 else 1)
 
 
+def _radio_uah(phone: Phone) -> float:
+    radio = Radio(phone)
+    radio.transfer(0.0, "training", sent=250_000)
+    return radio.energy.charge_uah
+
+
 def small_round(phone: Phone) -> dict[str, Any]:
     """Return a small round's compute, with its band, beside what the radio adds."""
     compute = []
@@ -189,7 +196,7 @@ def small_round(phone: Phone) -> dict[str, Any]:
         "operations": 10**7,
         "compute µAh (modelled)": compute[1],
         "band of a factor 3": f"{compute[0]:.3g} to {compute[2]:.3g}",
-        "radio µAh (0.1 s active, tail)": EnergyModel(phone).transfer(active_s=0.1).charge_uah,
+        "radio µAh (250 kB, tail)": _radio_uah(phone),
     }
 
 

@@ -85,7 +85,7 @@ def test_a_call_with_an_update_that_was_not_sent_yet_is_heard(news: Any, is_hear
 def test_a_worker_announces_itself_after_a_receipt_unless_it_is_sent_to_sleep(
     sent_to_sleep: bool,
 ) -> None:
-    one = welcomed(sleeps=(1, 100.0))
+    one = welcomed(sleeps=Sleep(job="job", worker="w", waiting=1, within_s=100.0))
     one.ingest([("ann", row(0.0, 0.5, 1.0))])
     one.handle([], 1.0)
     (sent,) = updates(one.handle([assignment(1)], 2.0).messages)

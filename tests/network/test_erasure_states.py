@@ -9,7 +9,7 @@ from shutil import copyfile
 import pytest
 
 from dealfl.erasure import owner_hash
-from dealfl.protocol.messages import Message, Published, Receipt, Update
+from dealfl.protocol.messages import Message, Published, Receipt, Sleep, Update
 from dealfl.protocol.transport import decode, encode
 from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone
@@ -38,7 +38,7 @@ class Pair:
     def work(self) -> None:
         """Start the worker, or start it again."""
         self.journal = Journal(self._folder / "journal.db")
-        sleeps = (1, 300.0) if self._sleeps else None
+        sleeps = Sleep(job="job", worker="w", waiting=1, within_s=300.0) if self._sleeps else None
         self.worker = Worker(
             "job", "w", bayes, self.journal, self.meter, key=KEY, scheme_name="incremental",
             retry_after_s=5.0, sleeps=sleeps,

@@ -100,9 +100,9 @@ def test_operations_become_cycles_by_the_declared_factor() -> None:
 def test_base_loads_are_charged_to_their_causes() -> None:
     mi = phone("mi")
     spent = EnergyModel(mi).compute(mi.fastest.frequency_hz, mi.fastest, BaseLoad.BOTH)
-    assert spent.wifi_active_j == pytest.approx(0.17299 * 3.84)
+    assert spent.radio_active_j == pytest.approx(0.17299 * 3.84)
     assert spent.screen_j == pytest.approx(0.09182 * 3.84)
-    assert spent.wifi_tail_j == 0.0
+    assert spent.radio_tail_j == 0.0
 
 
 def test_swapped_pages_cost_storage_and_time_awake() -> None:
@@ -113,31 +113,6 @@ def test_swapped_pages_cost_storage_and_time_awake() -> None:
     assert spent.storage_j == pytest.approx(zte.storage.active_a * seconds * 3.8)
     assert spent.awake_j == pytest.approx(zte.awake_a * seconds * 3.8)
     assert spent.cpu_j == 0.0
-
-
-def test_a_burst_of_wifi_has_a_tail_that_the_next_burst_cuts_short() -> None:
-    lenovo = phone("lenovo")
-    model = EnergyModel(lenovo)
-    alone, followed = model.transfer(0.1), model.transfer(0.1, next_s=0.05)
-    assert alone.wifi_active_j == pytest.approx(0.146 * 0.1 * 3.8)
-    assert alone.wifi_tail_j == pytest.approx(0.146 * lenovo.wifi.tail_s * 3.8)
-    assert followed.wifi_tail_j == pytest.approx(0.146 * 0.05 * 3.8)
-    assert alone.awake_j == pytest.approx(0.020 * 0.1 * 3.8)
-    assert model.transfer(0.0) == Energy()
-
-
-def test_active_wifi_is_charged_once_when_it_is_the_base_load_too() -> None:
-    model = EnergyModel(phone("honor"))
-    assert model.transfer(0.1, BaseLoad.WIFI) == model.transfer(0.1, BaseLoad.AWAKE)
-
-
-def test_on_a_small_round_the_radio_costs_far_more_than_computing() -> None:
-    honor = phone("honor")
-    model = EnergyModel(honor)
-    compute, radio = model.compute(1e6, honor.fastest, pages_in=2), model.transfer(0.05)
-    assert compute.wifi_tail_j == 0.0
-    assert radio.cpu_j == 0.0
-    assert radio.charge_uah > 100 * compute.cpu_j / (3.82 * 0.0036)
 
 
 def test_waiting_costs_the_base_load_and_nothing_else() -> None:
@@ -159,7 +134,7 @@ def test_breakdowns_add_up_cause_by_cause(a: Energy, b: Energy) -> None:
     assert total == b + a
     assert total.source == "modelled"
     assert set(total.by_cause_j) == {
-        "cpu", "awake", "wifi_active", "wifi_tail", "screen", "storage",
+        "cpu", "awake", "radio_active", "radio_tail", "screen", "storage",
     }  # fmt: skip
 
 

@@ -55,9 +55,9 @@ def test_a_lit_screen_costs_energy_while_a_phone_trains() -> None:
         ({"governor": "turbo"}, r"devices\.1\.governor is 'turbo'.*\"ondemand\""),
         (
             {"governor": "ondemand"},
-            r"devices\.1\.governor needs the table of clock frequencies of a phone; add",
+            r"devices\.1\.governor needs the profile of a phone; add",
         ),
-        ({"frequency_mhz": 1402}, r"devices\.1\.frequency_mhz needs the table"),
+        ({"frequency_mhz": 1402}, r"devices\.1\.frequency_mhz needs the profile"),
     ],
 )
 def test_clocks_that_a_device_cannot_have_are_refused(

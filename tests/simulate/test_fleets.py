@@ -75,7 +75,7 @@ BUSY = {
 def test_with_few_dropouts_most_rounds_are_closed_by_majority() -> None:
     outcome = run_fleet(calm_fleet(BUSY | {"faults.dropout_share": 0.1}))
     assert len(outcome.rounds) == 30
-    assert outcome.by_ttl <= 3
+    assert outcome.by_ttl <= 4
     assert outcome.by_majority >= 26  # everybody may decline before they are welcomed
     assert outcome.exact
 

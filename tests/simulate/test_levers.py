@@ -22,7 +22,7 @@ def energy(work: Fraction, clock: Fraction, review: Fraction, radio: Fraction) -
         "review_j": review * clock,
         "fastest_review_j": review,
         "radio_j": radio,
-        "by_cause_j": {"wifi_active": radio / 3},
+        "by_cause_j": {"radio_active": radio / 3},
         "up_bytes": 3,
         "down_bytes": 4,
     }

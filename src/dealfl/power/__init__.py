@@ -15,12 +15,13 @@ from dealfl.power.calibration import (
     clock_hz,
 )
 from dealfl.power.cpufreq import Signalled, machine_clock
-from dealfl.power.energy import Energy, EnergyModel, Radio, Traffic
+from dealfl.power.energy import Energy, EnergyModel
 from dealfl.power.frequency import FrequencyControl, charge_per_cycle_c, efficient_frontier
 from dealfl.power.governors import GOVERNORS, governor
 from dealfl.power.phone_clocks import CLOCKS, PhoneClock, phone_clock
 from dealfl.power.profiles import (
     PHONES,
+    RADIOS,
     SPEED_BAND,
     BaseLoad,
     OperatingPoint,
@@ -29,6 +30,7 @@ from dealfl.power.profiles import (
     load_phone,
     phone,
 )
+from dealfl.power.radio import OwnTraffic, Radio, Traffic
 from dealfl.power.spending import PhoneSpending, Spent, Training
 from dealfl.power.training_time import REFERENCE_HZ, TimeEstimate, TrainingTime
 
@@ -38,6 +40,7 @@ __all__ = [
     "GOVERNORS",
     "PHONES",
     "QUICK",
+    "RADIOS",
     "REFERENCE_HZ",
     "SPEED_BAND",
     "TARGET_ERROR",
@@ -48,6 +51,7 @@ __all__ = [
     "Fit",
     "FrequencyControl",
     "OperatingPoint",
+    "OwnTraffic",
     "Phone",
     "PhoneClock",
     "PhoneSpending",

@@ -142,7 +142,7 @@ class _Demand:
     def cost_c(self, phone: Phone, point: OperatingPoint) -> float:
         """Return the charge per cycle at an operating point, with the radio that waits for it."""
         on_s = min(self.tail_s / self.cycles, 1.0 / point.frequency_hz)
-        return charge_per_cycle_c(phone, point, self.base) + phone.wifi.active_a * on_s
+        return charge_per_cycle_c(phone, point, self.base) + phone.link.on_a * on_s
 
     def outlasts_tail(self, point: OperatingPoint) -> bool:
         """Return whether the work ends after the tail."""

@@ -26,6 +26,8 @@ _MILLI = 1e-3
 _KILO = 1000
 _COULOMBS_PER_MAH = 3.6
 _BYTES_PER_MEGABIT = 125_000.0
+_WIFI_RTT_S = 0.05  # declared: to a server in the same country
+RADIOS = ("wifi", "lte")
 
 Milliamperes = Annotated[float, Meta(ge=0, le=10_000)]
 PageSeconds = Annotated[float, Meta(ge=0, le=1)]
@@ -110,12 +112,38 @@ class Battery:
 
 
 @dataclass(frozen=True, slots=True)
-class Wifi:
-    """Wifi: current while sending or receiving, duration of the tail, transfer rate."""
+class Link:
+    """The radio of a phone: what it draws, how fast it is, and how long it stays on."""
 
-    active_a: float
-    tail_s: float
-    bytes_per_s: float = 2.5e6
+    name: str
+    on_a: float  # while it is on
+    tail_s: float  # how long it stays on after a transfer
+    up_bytes_per_s: float
+    down_bytes_per_s: float
+    rtt_s: float  # round-trip time to the server
+    active_w: float = 0.0  # beside `on_a` while bytes travel
+    promotion_j: float = 0.0  # to switch it on
+    up_j_per_byte: float = 0.0
+    down_j_per_byte: float = 0.0
+
+
+def _make_lte(voltage_v: float) -> Link:
+    """Return LTE as Huang et al. measured it (MobiSys 2012).
+
+    1.06 W in the tail; 1.29 W and joules per megabit while bytes travel.
+    """
+    return Link(
+        name="lte",
+        on_a=1.06 / voltage_v,
+        tail_s=11.576,
+        up_bytes_per_s=5.64 * _BYTES_PER_MEGABIT,
+        down_bytes_per_s=12.74 * _BYTES_PER_MEGABIT,
+        rtt_s=0.07,
+        active_w=0.23,
+        promotion_j=0.31,
+        up_j_per_byte=0.44 / _BYTES_PER_MEGABIT,
+        down_j_per_byte=0.05 / _BYTES_PER_MEGABIT,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +167,7 @@ class Phone:
     clusters: tuple[Cluster, ...]
     battery: Battery
     awake_a: float
-    wifi: Wifi
+    link: Link  # wifi, or what `over` sets
     screen_a: float
     storage: Storage
     evidence: Mapping[str, Evidence]
@@ -197,9 +225,38 @@ class Phone:
         >>> round(phone("honor").base_a(BaseLoad.WIFI), 3)
         0.171
         """
-        wifi = self.wifi.active_a if base.wifi else 0.0
+        radio = self.link.on_a if base.wifi else 0.0
         screen = self.screen_a if base.screen else 0.0
-        return self.awake_a + wifi + screen
+        return self.awake_a + radio + screen
+
+    def over(
+        self, radio: str = "wifi", rtt_s: float | None = None, tail_s: float | None = None
+    ) -> Phone:
+        """Return the phone with another radio, and with another round-trip time or tail.
+
+        Parameters
+        ----------
+        radio
+            "lte", or "wifi" for the radio that the phone has.
+        rtt_s, tail_s
+            Seconds; those of the radio by default.
+
+        Returns
+        -------
+        Phone
+            The phone.
+
+        Examples
+        --------
+        >>> from dealfl.power import phone
+        >>> phone("honor").over("lte", tail_s=3.0).link.tail_s
+        3.0
+        """
+        if radio not in RADIOS:
+            raise unknown_name("radio", radio, RADIOS)
+        link = _make_lte(self.battery.voltage_v) if radio == "lte" else self.link
+        link = link if rtt_s is None else replace(link, rtt_s=rtt_s)
+        return replace(self, link=link if tail_s is None else replace(link, tail_s=tail_s))
 
 
 _UNSTATED = Evidence(Quality.UNSTATED, "not stated")
@@ -373,7 +430,14 @@ def _phone(profile: Profile, evidence: Mapping[str, Evidence]) -> Phone:
         clusters=tuple(_cluster(index, keys) for index, keys in enumerate(profile.clusters)),
         battery=Battery(battery.capacity_mah * _COULOMBS_PER_MAH, battery.voltage_v),
         awake_a=profile.awake.current_ma * _MILLI,
-        wifi=Wifi(wifi.active_ma * _MILLI, wifi.tail_s, wifi.rate_mbit_s * _BYTES_PER_MEGABIT),
+        link=Link(
+            name="wifi",
+            on_a=wifi.active_ma * _MILLI,
+            tail_s=wifi.tail_s,
+            up_bytes_per_s=wifi.rate_mbit_s * _BYTES_PER_MEGABIT,
+            down_bytes_per_s=wifi.rate_mbit_s * _BYTES_PER_MEGABIT,
+            rtt_s=_WIFI_RTT_S,
+        ),
         screen_a=profile.screen.on_ma * _MILLI,
         storage=Storage(storage.active_ma * _MILLI, storage.page_read_s, storage.page_write_s),
         evidence=MappingProxyType(dict(evidence)),

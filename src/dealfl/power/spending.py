@@ -15,6 +15,7 @@ from dealfl.power.energy import Energy, EnergyModel
 from dealfl.power.frequency import END, FORGET, LEARN
 from dealfl.power.phone_clocks import PhoneClock, phone_clock
 from dealfl.power.profiles import BaseLoad, OperatingPoint, Phone
+from dealfl.power.radio import Radio
 
 _NOTHING = Energy()
 _ENVELOPE_BYTES = 512  # an assignment or a receipt with its protocol overhead
@@ -178,7 +179,7 @@ class PhoneSpending:
 
     def _clocked(self, phases: Sequence[_Phase], training: Training) -> list[_Part]:
         """Return the operating point for each part of the work, as the clock sets it."""
-        tail_s = self.phone.wifi.tail_s if training.wakes and not self._base.wifi else 0.0
+        tail_s = self.phone.link.tail_s if training.wakes and not self._base.wifi else 0.0
         clock = self._clock
         parts: list[_Part] = []
         clock.wake(self._base, tail_s, sum(phase.cycles for phase in phases))
@@ -201,17 +202,19 @@ class PhoneSpending:
         return sum((model.compute(done, point, base) for done, point in parts), swapped)
 
     def _radio(self, training: Training, compute_s: float) -> Energy:
-        """Return the energy of two transfers: the model arrives, the update leaves.
+        """Return the energy of a call: announcement, assignment and model, update, receipt.
 
-        The second transfer cuts the tail of the first short. There is no tail if the radio is on
-        for other reasons.
+        The update cuts the tail of the first transfers short. There is no tail if the radio is on
+        for other reasons, and only the update if the phone is connected anyway.
         """
-        if not training.wakes:
-            return self._burst(training.sent_bytes, 0.0) if training.sent_bytes else _NOTHING
-        lasting = 0.0 if self._base.wifi else self.phone.wifi.tail_s
-        first = self._burst(training.fetched_bytes, min(compute_s, lasting))
-        return first + self._burst(training.sent_bytes, lasting)
-
-    def _burst(self, size_bytes: int, next_s: float) -> Energy:
-        active_s = (size_bytes + _ENVELOPE_BYTES) / self.phone.wifi.bytes_per_s
-        return self._model.transfer(active_s, self._base, next_s=next_s)
+        is_on = self._base.wifi or not training.wakes
+        radio = Radio(self.phone.over(tail_s=0.0) if is_on else self.phone)
+        if training.wakes:
+            radio.connect(0.0)
+            radio.transfer(0.0, "announcement", sent=_ENVELOPE_BYTES)
+            radio.transfer(0.0, "training", received=_ENVELOPE_BYTES + training.fetched_bytes)
+        if training.wakes or training.sent_bytes:
+            done_s = max(radio.traffic.busy_until_s, 0.0) + compute_s
+            radio.transfer(done_s, "training", sent=_ENVELOPE_BYTES + training.sent_bytes)
+            radio.transfer(done_s, "receipt", received=_ENVELOPE_BYTES)
+        return radio.energy

@@ -126,6 +126,7 @@ class Announce(Record, frozen=True, kw_only=True):
     capacity_j: Annotated[Amount, _field("Its capacity in joules; 0: no energy budget.")] = 0.0
     sleeps: Annotated[bool, _field("Whether the worker follows a Sleep.")] = False
     per_hour: Annotated[Amount, _field("Examples that reach the worker in an hour.")] = 0.0
+    rides: Annotated[bool, _field("Whether it calls while other traffic has the radio on.")] = False
     training: Annotated[bool, _field("Whether an update exists that was not sent yet.")] = False
     protocol: Protocol = PROTOCOL
 
@@ -172,6 +173,9 @@ class Update(_OfUpdate, frozen=True, kw_only=True):
     delta: Delta
     learned: Annotated[Examples, _field("Number of examples learned.")] = 0
     evicted: Annotated[Examples, _field("Number of examples forgotten by policy.")] = 0
+    alarmed: Annotated[
+        bool, _field("Whether they are all from before a change that the worker has noticed.")
+    ] = False
     operations: Annotated[Operations, _field("Multiply-adds by the learner's formulas.")] = 0
     elapsed_s: Annotated[Amount, _field("Duration of the training in seconds.")] = 0.0
     energy_j: Annotated[Amount, _field("Energy in joules, measured or modelled.")] = 0.0
@@ -198,6 +202,12 @@ class Sleep(Record, frozen=True, kw_only=True):
 
     waiting: Annotated[Examples, _field("It calls when this number of examples wait, …")]
     within_s: Annotated[Amount, _field("… and after this time in seconds in any case.")]
+    ride_s: Annotated[
+        Amount, _field("When enough wait, it waits this long for other traffic to ride along with.")
+    ] = 0.0
+    ride_any_s: Annotated[
+        Amount, _field("After this time it rides along with any number; 0: with enough only.")
+    ] = 0.0
 
 
 class Published(_ToAll, frozen=True, kw_only=True):

@@ -108,8 +108,8 @@ _REASONS = {"declined": "all declining"}
 _CAUSES = {
     "cpu": "processor",
     "awake": "being awake",
-    "wifi_active": "radio transfers",
-    "wifi_tail": "radio tail",
+    "radio_active": "radio transfers",
+    "radio_tail": "radio tail",
 }
 _TOP_DOWN = {"autorange": "reversed", "ticksuffix": " "}
 

@@ -7,9 +7,11 @@ from statistics import fmean
 
 from dealfl.escaping import for_terminal
 from dealfl.report.wording import (
+    change_sentence,
     clock_sentence,
     describe_comparison,
     exposure_sentence,
+    fair_sentence,
     format_count,
     format_duration,
     format_energy,
@@ -31,6 +33,7 @@ def summarize(result: RunRecord) -> str:
     reference = reference_sentence(main, result.central)
     parts = [
         head,
+        "\n".join(filter(None, [fair_sentence(result), change_sentence(result)])),
         _compare(result),
         _table(result),
         _forgetness(main),
@@ -79,7 +82,9 @@ _ROWS = (
     "whole devices, modelled",
     "battery per phone and day",
     "quality",
+    "energy per example, modelled",
     "median delay of an example",
+    "  mean, and of nine in ten",
     "least selected, of rounds",
     "bursts of the radio",
     "  without a training",
@@ -103,7 +108,9 @@ def _column(outcome: Outcome) -> list[str]:
         format_energy(energy.whole_j),
         "–" if daily is None else f"{daily:.3%}",
         format_quality(outcome.quality),
+        format_energy(outcome.example_j),
         "–" if delay_s is None else format_duration(delay_s),
+        _format_delays(outcome),
         f"{outcome.least_share:.1%}",
         f"{bursts:,}",
         f"{bursts - energy.bursts.get('training', 0):,}",
@@ -116,6 +123,11 @@ def _column(outcome: Outcome) -> list[str]:
         format_duration(outcome.virtual_s),
         "yes" if outcome.exact else "NO",
     ]
+
+
+def _format_delays(outcome: Outcome) -> str:
+    delays = outcome.delays
+    return f"{delays.mean_s / 3600:.1f}, {delays.p90_s / 3600:.1f} h" if delays else "–"
 
 
 def _warnings(main: Outcome) -> list[str]:

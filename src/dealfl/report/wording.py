@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from dealfl.runs import Comparison, RunRecord
+from dealfl.runs import FAIR, Comparison, RunRecord
 from dealfl.simulate import Outcome
 from dealfl.worker import SCHEMES
 
@@ -176,6 +176,45 @@ def reference_sentence(main: Outcome, central: float | None) -> str:
         f"{main.metric[:1].upper()}{main.metric[1:]} {format_quality(main.quality)} "
         f"± {1.96 * main.quality_error:.4f} ({main.tested:,} test examples); "
         f"{main.trivial.name} {format_quality(main.trivial.quality)}{exact}."
+    )
+
+
+def fair_sentence(result: RunRecord) -> str:
+    """Return the energy beside that of the fair baseline at equal delay; empty without one."""
+    main = result.main
+    if not result.curve or main.delays is None:
+        return ""
+    own = f"{format_energy(main.example_j)} an example"
+    fair = f"a fair baseline ({FAIR}, uniform; it sleeps and waits for examples, too)"
+    delay = format_duration(main.delays.mean_s)
+    if result.fair_j is None:
+        return (
+            f"Energy (modelled): {own}. None of the thresholds of {fair}\n  has the same mean "
+            f"delay, {delay}, and learns as many examples."
+        )
+    saved = format_saving(1.0 - main.example_j / result.fair_j)
+    return (
+        f"Energy (modelled): {own}; {fair}\n  needs {format_energy(result.fair_j)} at the same "
+        f"mean delay, {delay}: {saved}."
+    )
+
+
+def change_sentence(result: RunRecord) -> str:
+    """Return how long each system needs after a change of the world; empty without one."""
+    main = result.main
+    if not main.changed_at_s:
+        return ""
+
+    def describe(outcome: Outcome) -> str:
+        name = scheme_name(outcome.scheme)
+        if outcome.recovery_s is None:
+            left = format_age(max(outcome.virtual_s - outcome.changed_at_s, 0.0))
+            return f"{name} not within {left}"
+        return f"{name} after {format_duration(outcome.recovery_s)}"
+
+    return (
+        f"The world changed after {format_duration(main.changed_at_s)}. Within 3 points of the "
+        f"{main.metric} before it:\n  {'; '.join(map(describe, result.outcomes))}."
     )
 
 

@@ -23,7 +23,15 @@ from dealfl.runs.models import (
     save_arrays,
 )
 from dealfl.runs.predicting import Score, predict, recommend, score
-from dealfl.runs.result import Comparison, Forgotten, RunProgress, RunRecord, Watcher
+from dealfl.runs.result import (
+    FAIR,
+    Comparison,
+    Forgotten,
+    RunProgress,
+    RunRecord,
+    Threshold,
+    Watcher,
+)
 from dealfl.runs.run import Interrupted, NoFolder, Run, default_job
 from dealfl.runs.running_server import RunningServer, answers_about
 from dealfl.runs.status import RunStart, RunStatus, read_start, read_status, serve_metrics
@@ -43,7 +51,9 @@ __all__ = [
     "Comparison",
     "Copied",
     "ErasureResult",
+    "FAIR",
     "Forgotten",
+    "Threshold",
     "HeldOwner",
     "Holding",
     "Interrupted",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 from dealfl.simulate import Outcome, Progress
 
 _WRITTEN_EVERY_S = 1.0
+_AS_MANY = 0.98  # examples, compared with the baseline
 _CONFIDENT = 1.96  # standard errors of a difference
 
 
@@ -126,6 +128,45 @@ class Forgotten:
         return self.digest == self.never_saw_digest
 
 
+FAIR = "incremental"  # the system with which energy is compared at equal delay
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """What the fair baseline costs if its phones wait for a number of examples."""
+
+    waiting: int
+    example_j: float  # modelled, for each learned example
+    delay_s: float  # of an example, on average
+    learned: int
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Threshold:
+        """Return the threshold of an outcome."""
+        delay_s = outcome.delays.mean_s if outcome.delays else 0.0
+        example_j = outcome.energy_j / max(outcome.learned, 1)
+        return cls(outcome.min_waiting, example_j, delay_s, outcome.learned)
+
+
+def find_at_delay(curve: Sequence[Threshold], delay_s: float) -> float | None:
+    """Return the joules per example of a baseline at a mean delay; None beyond its thresholds.
+
+    Between two thresholds the logarithms are interpolated: joules fall like a power of the delay.
+
+    Examples
+    --------
+    >>> curve = [Threshold(5, 0.4, 3600.0, 100), Threshold(10, 0.2, 7200.0, 100)]
+    >>> round(find_at_delay(curve, 5091.0), 3), find_at_delay(curve, 9000.0)
+    (0.283, None)
+    """
+    ordered = sorted((point.delay_s, point.example_j) for point in curve)
+    for (early_s, dear_j), (late_s, cheap_j) in pairwise(ordered):
+        if early_s <= delay_s <= late_s and early_s < late_s:
+            share = math.log(delay_s / early_s) / math.log(late_s / early_s)
+            return float(dear_j ** (1.0 - share) * cheap_j**share)
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """The outcomes of all schemes."""
@@ -136,6 +177,17 @@ class RunRecord:
     started_from: str = ""
     central: float | None = None
     forgotten: Forgotten | None = None
+    curve: tuple[Threshold, ...] = ()  # of the fair baseline
+
+    @property
+    def fair_j(self) -> float | None:
+        """Joules per example that the fair baseline needs at the same mean delay; None if unknown.
+
+        All of its runs must have learned as many examples, or hardly more.
+        """
+        delays = self.main.delays
+        points = [point for point in self.curve if self.main.learned >= _AS_MANY * point.learned]
+        return find_at_delay(points, delays.mean_s) if delays else None
 
     @property
     def main(self) -> Outcome:
@@ -164,6 +216,10 @@ class RunRecord:
             "central_quality": self.central,
             "outcomes": {outcome.scheme: outcome.as_dict() for outcome in self.outcomes},
             "comparisons": {other.scheme: other.as_dict() for other in self.comparisons()},
+            "fair_baseline": {
+                "example_j_at_equal_delay": self.fair_j,
+                "thresholds": [dataclasses.asdict(point) for point in self.curve],
+            },
             "forgotten": self.forgotten and dataclasses.asdict(replace(self.forgotten, person="")),
         }
 

@@ -21,7 +21,7 @@ from dealfl.runs.finished_run import keep_journals
 from dealfl.runs.folder import RESULT, RunFolder
 from dealfl.runs.logs import log, log_rounds
 from dealfl.runs.models import read_statistics
-from dealfl.runs.result import NotedProgress, RunProgress, RunRecord, Watcher
+from dealfl.runs.result import FAIR, NotedProgress, RunProgress, RunRecord, Threshold, Watcher
 from dealfl.server import Ledger
 from dealfl.simulate import (
     FleetRun,
@@ -109,6 +109,9 @@ class Run:
         self._keep_data = keep_data and not isinstance(folder, NoFolder)
         own, others = fleet.job.scheme, (*_BASELINES, _OWN) if compare else ()
         self.schemes = [own, *(scheme for scheme in others if scheme != own)]
+        self._curve: list[str] = []
+        if compare and fleet.job.sleep and own != FAIR:
+            self._curve = [f"{FAIR}@{waiting}" for waiting in fleet.thresholds]
         self._stopped, self._processes = False, require_processes(processes)
         self.statistics: Statistics | None = None  # of the first scheme's model
 
@@ -140,11 +143,12 @@ class Run:
             self._folder.save_outcomes(done)
 
         split = split_fleet(self._fleet)  # all schemes and processes share the examples
-        left = [scheme for scheme in self.schemes if scheme not in done][1:]
+        schemes = [*self.schemes, *self._curve]
+        left = [scheme for scheme in schemes if scheme not in done][1:]
         others = {scheme: partial(self._run_scheme, scheme, split) for scheme in left}
         with Processes(others, self._processes, keep) as processes:
-            for number, scheme in enumerate(self.schemes, 1):
-                watcher.start_scheme(scheme, number, len(self.schemes))
+            for number, scheme in enumerate(schemes, 1):
+                watcher.start_scheme(scheme, number, len(schemes))
                 if scheme in processes:
                     processes.finish(scheme, watcher.show_progress, lambda: self._stopped)
                     self._raise_if_stopped()
@@ -160,6 +164,7 @@ class Run:
             settings=self._folder.job_text(),
             started_from=str(self._start_from or ""),
             central=split.central_quality(),
+            curve=tuple(Threshold.of(done[scheme]) for scheme in self._curve),
         )
 
     def save(self, result: RunRecord, write_page: Callable[[RunRecord, Path], None] | None) -> Path:
@@ -199,13 +204,13 @@ class Run:
                     return
                 saving_s = max(saving_s, run.size_bytes / _SAVED_BYTES_PER_S)
                 if start_s > saved_s + saving_s / _SAVING_SHARE:
-                    self._save_progress(run)
+                    self._save_progress(scheme, run)
                     saved_s = self._clock()
                     saving_s = saved_s - start_s
 
             run.pump(lambda: self._stopped, after_step)
             if self._stopped:
-                self._save_progress(run)
+                self._save_progress(scheme, run)
                 self._raise_if_stopped()
             outcome = finish(run)  # short, so a stop does not interrupt it
             if scheme == self.schemes[0]:
@@ -232,8 +237,8 @@ class Run:
         state, key = self._folder.state(scheme), self._folder.owners_key()
         return start_run(fleet, state, progress=show, base=base, owners_key=key, split=split)
 
-    def _save_progress(self, run: FleetRun) -> None:
-        self._folder.save_state(run.fleet.job.scheme, run.state())
+    def _save_progress(self, scheme: str, run: FleetRun) -> None:
+        self._folder.save_state(scheme, run.state())
         self._save_ledger(run)
 
     def _save_ledger(self, run: FleetRun) -> None:

@@ -50,6 +50,7 @@ CREATE TABLE workers (
   answered INTEGER NOT NULL, forgotten INTEGER NOT NULL, forgetting INTEGER NOT NULL,
   forgetting_at INTEGER NOT NULL, forgetting_later INTEGER NOT NULL,
   forgetting_later_at INTEGER NOT NULL, asleep INTEGER NOT NULL, sleeps INTEGER NOT NULL,
+  rides INTEGER NOT NULL,
   per_hour REAL NOT NULL, call_waiting INTEGER NOT NULL, call_by_s REAL NOT NULL,
   learned INTEGER NOT NULL, evicted INTEGER NOT NULL, behind INTEGER NOT NULL,
   removed INTEGER NOT NULL) WITHOUT ROWID;

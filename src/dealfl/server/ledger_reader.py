@@ -58,6 +58,7 @@ class WorkerRow(msgspec.Struct, frozen=True):
     forgetting_later_at: int = 0
     asleep: bool = False  # its connection ended after its last announcement
     sleeps: bool = False  # it follows a `Sleep`
+    rides: bool = False  # it called while other traffic had its radio on
     per_hour: float = 0.0  # examples that reach it
     call_waiting: int = 0  # it sleeps until this number of examples wait or this time has come;
     call_by_s: float = 0.0  # 0 if it is connected

@@ -56,6 +56,7 @@ def note_announcement(row: WorkerRow, message: Announce, fits: bool, now_s: floa
         heard_s=now_s,
         asleep=False,
         sleeps=message.sleeps,
+        rides=message.rides,
         per_hour=message.per_hour or row.per_hour,
         call_by_s=0.0,
         # after the clock jumped back, examples must not wait longer
@@ -124,9 +125,23 @@ def find_call_size(
         energy_j = expected.energy_j if expected else None
         return compute_weight(calling, energy_j, rules.rewards.half_example_j) >= least_weight
 
-    least = max(rules.min_waiting, rules.min_examples_per_update)
+    least = max(
+        rules.min_waiting, rules.min_examples_per_update, _worth_its_price(row, rules, predictions)
+    )
     sizes = range(least, max(int(MAX_WEIGHT), least))
     return least + bisect_left(sizes, True, key=is_worth)
+
+
+def _worth_its_price(row: WorkerRow, rules: Rules, predictions: Predictions) -> int:
+    """Return the number of examples for which calls and waiting together cost least.
+
+    With n examples a call, n / 2 of them wait on average, at `wait_j` joules an hour each; calls
+    cost price · rate / n an hour. The sum is least for n = √(2 · price · rate / wait_j).
+    """
+    if not rules.wait_j or not row.learned:  # its price is not known yet
+        return 1
+    cost_j = 2.0 * predictions.predict_energy_j(row) * row.per_hour
+    return round(math.sqrt(cost_j / rules.wait_j))
 
 
 def find_rest_s(row: WorkerRow, rules: Rules, now_s: float) -> float:
@@ -147,6 +162,13 @@ def forecast(row: WorkerRow, rules: Rules, now_s: float) -> WorkerRow:
     late = 2.0 * slept_h * 3600.0 >= rules.max_wait_s
     waiting = row.call_waiting if late else min(row.call_waiting, int(expected))
     return replace(row, waiting=max(waiting, 1))
+
+
+def _with_arrivals(row: WorkerRow, now_s: float) -> WorkerRow:
+    """Return a connected worker's row with the examples that came since its announcement."""
+    passed_s = now_s - (row.heard_s or now_s)
+    arrived = int(max(passed_s, 0.0) / 3600.0 * row.per_hour)
+    return replace(row, waiting=row.waiting + arrived) if arrived else row
 
 
 class Roster(dict[str, WorkerRow]):
@@ -175,8 +197,7 @@ class Roster(dict[str, WorkerRow]):
         candidates = []
         for name in sorted(self._due):
             row = self[name]
-            if row.call_by_s:
-                row = forecast(row, rules, now_s)
+            row = forecast(row, rules, now_s) if row.call_by_s else _with_arrivals(row, now_s)
             if not _awake(row, rules, now_s):
                 self._due.remove(name)  # until its next announcement
             elif not _able(row, rules, now_s):
@@ -224,7 +245,9 @@ def _candidate(
         return None
     weight = compute_weight(row, energy_j, rules.rewards.half_example_j)
     overdue = _overdue(row, rules, now_s)
-    if overdue and not row.call_by_s:  # it has called and waits: those asleep can be selected later
+    if (
+        overdue or row.rides
+    ) and not row.call_by_s:  # it has called and waits: those asleep can be selected later
         weight = MAX_WEIGHT
     return Candidate(row.name, weight, expected.elapsed_s if expected else None, energy_j, overdue)
 
@@ -257,7 +280,7 @@ def _able(row: WorkerRow, rules: Rules, now_s: float) -> bool:
     if row.call_by_s > 0:
         return True
     enough = row.waiting >= rules.min_examples_per_update
-    return enough and (row.waiting >= rules.min_waiting or _overdue(row, rules, now_s))
+    return enough and (row.waiting >= rules.min_waiting or row.rides or _overdue(row, rules, now_s))
 
 
 def _overdue(row: WorkerRow, rules: Rules, now_s: float) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from dealfl.protocol import Announce, Assignment, Declined, Message, Sleep, Update
+from dealfl.protocol import Announce, Assignment, Declined, Message, Update
 from dealfl.server.aggregation import Aggregation, Stored
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import OpenRound, WorkerRow
@@ -153,11 +153,12 @@ class Rounds:
         least = self._selector.find_least_weight(worker)
         waiting = find_call_size(row, self.rules, self.predictions, least)
         within_s = find_rest_s(row, self.rules, now_s)
-        if row.waiting >= waiting or not within_s:
+        rides = row.rides and row.waiting >= max(self.rules.min_examples_per_update, 1)
+        if row.waiting >= waiting or rides or not within_s:
             self._called = True
             return []
         self._members.put(note_sleep(row, waiting, within_s, now_s))
-        return [Sleep(job=self._job, worker=worker, waiting=waiting, within_s=within_s)]
+        return [self.rules.make_sleep(self._job, worker, waiting, within_s)]
 
     # -- opening and closing --------------------------------------------------------------------
 
@@ -272,7 +273,8 @@ class Rounds:
         number = self._ledger.rounds.find_unanswered(message.worker, message.round)
         if number is None or row.busy_until_s <= now_s:
             return []
-        waits = row.sleeps and not row.waiting  # for its next call
+        fewest = max(self.rules.min_examples_per_update, 1)
+        waits = row.sleeps and row.waiting < fewest  # for its next call
         until_s = now_s + self.rules.ttl_s
         until_s = until_s + self.rules.max_wait_s if waits else min(row.busy_until_s, until_s)
         self._members.put(replace(row, busy_until_s=until_s))
@@ -325,7 +327,7 @@ def _find_misfit(update: Update, stored: Stored, least: Prediction, evicted_shar
     if stored.records is not None and net != stored.records:
         return f"update claims {net:,} more examples; its delta has {stored.records:,}"
     if stored.examples is not None and not update.rebuilt:
-        most = _evictable(stored.examples, evicted_share)
+        most = stored.examples if update.alarmed else _evictable(stored.examples, evicted_share)
         if update.evicted > most:
             return f"update claims {update.evicted:,} evicted examples; at most {most:,} can be"
     for unit, claimed, needed in (

@@ -14,6 +14,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from dealfl.errors import BadInput
+from dealfl.protocol import Sleep
 from dealfl.server.ledger_reader import WorkerRow
 from dealfl.settings import Amount, Count, Fraction, OneOf, Positive, Share, normalise
 
@@ -75,6 +76,20 @@ class Rules(Struct, frozen=True, kw_only=True):
         Amount,
         Meta(description="time after which a worker is woken for any number of examples"),
     ] = 86_400.0
+    wait_j: Annotated[
+        Amount,
+        Meta(
+            description="energy that an example's wait for another is worth: a worker sleeps until "
+            "√(price of a call / wait_j) examples wait, or `min_waiting`; 0: until `min_waiting`"
+        ),
+    ] = 0.0
+    ride_along: Annotated[
+        bool,
+        Meta(description="sleeping workers call while other traffic of the phone has its radio on"),
+    ] = False
+    ride_wait_s: Annotated[
+        Amount, Meta(description="time for which a worker with enough examples waits for a ride")
+    ] = 7200.0
     round_every_s: Annotated[
         Amount,
         Meta(description="minimum time between two rounds; 0: as soon as possible"),
@@ -157,6 +172,18 @@ class Rules(Struct, frozen=True, kw_only=True):
     def selected(self) -> int:
         """Number of workers to select for a round."""
         return round(self.workers_per_round * self.over_select)
+
+    def make_sleep(self, job: str, worker: str, waiting: int, within_s: float) -> Sleep:
+        """Return when a sleeping worker calls; from half the time on it rides with any number."""
+        ride_s = self.ride_wait_s if self.ride_along else 0.0
+        return Sleep(
+            job=job,
+            worker=worker,
+            waiting=waiting,
+            within_s=within_s,
+            ride_s=ride_s,
+            ride_any_s=within_s / 2.0 if ride_s else 0.0,
+        )
 
     def assign_fraction(self, row: WorkerRow) -> str | None:
         """Return the θ of a worker's next training, with six decimals.

@@ -17,6 +17,7 @@ from dealfl.jobs import Document
 from dealfl.power import (
     CLOCKS,
     PHONES,
+    RADIOS,
     BaseLoad,
     Energy,
     Phone,
@@ -34,7 +35,7 @@ from dealfl.worker import MIN_BATTERY, Cost, Device, Meter
 
 _MAX_WORKERS = 100_000
 _EXPLICIT = ("capacity_j", "operations_per_s", "joules_per_operation", "wake_j")
-_OF_PHONES = ("governor", "frequency_mhz", "base_load")
+_OF_PHONES = ("governor", "frequency_mhz", "base_load", "radio")
 BASE_LOADS = {base.name.lower(): base for base in BaseLoad}
 
 
@@ -77,6 +78,9 @@ class Devices(Struct, frozen=True, kw_only=True):
         OneOf(BASE_LOADS),
         Meta(description="parts of a phone that draw current beside the CPU while it trains"),
     ] = "awake"
+    radio: Annotated[
+        str, OneOf(RADIOS), Meta(description="how these phones reach the server: wifi or lte")
+    ] = RADIOS[0]
     profile: Phone | None = None
 
     def make_clock(self) -> PhoneClock:
@@ -85,15 +89,21 @@ class Devices(Struct, frozen=True, kw_only=True):
         return phone_clock(self.profile, self.governor, round(self.frequency_mhz * 1e6))
 
 
-def read_devices(document: Document) -> tuple[Devices, ...]:
-    """Return all groups of devices, each with the profile of its phone."""
+def read_devices(
+    document: Document, rtt_s: float | None = None, tail_s: float | None = None
+) -> tuple[Devices, ...]:
+    """Return all groups of devices, each with the profile of its phone and the radio it uses."""
     groups = read_tables(document, Devices, "devices")
     total = sum(group.count for group in groups)
     if total > _MAX_WORKERS:
         raise document.error(
             "devices.1.count", f"{total} workers are too many; the maximum is {_MAX_WORKERS}"
         )
-    return tuple(_with_profile(document, index, group) for index, group in enumerate(groups))
+    profiled = (_with_profile(document, index, group) for index, group in enumerate(groups))
+    return tuple(
+        replace(group, profile=group.profile and group.profile.over(group.radio, rtt_s, tail_s))
+        for group in profiled
+    )
 
 
 def _with_profile(document: Document, index: int, group: Devices) -> Devices:
@@ -102,7 +112,7 @@ def _with_profile(document: Document, index: int, group: Devices) -> Devices:
         for key in filter(given.__contains__, _OF_PHONES):
             raise document.error(
                 f"{name}.{key}",
-                f"{name}.{key} needs the table of clock frequencies of a phone; "
+                f"{name}.{key} needs the profile of a phone; "
                 f"add {name}.phone, or remove {name}.{key}",
             )
         return group
@@ -280,7 +290,7 @@ class SimulatedDevice:
     def _traffic(self) -> Energy:
         if self.radio is None:
             return self._meter.spent.radio
-        basis = self.radio.traffic.active_s, self.radio.traffic.tail_s
+        basis = self.radio.traffic.active_s, self.radio.traffic.added_s
         if basis != self._basis:
             self._basis, self._radio_energy = basis, self.radio.energy
         return self._radio_energy

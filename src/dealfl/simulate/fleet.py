@@ -21,10 +21,11 @@ from dealfl.settings import (
 )
 from dealfl.simulate.devices import Devices, read_devices
 from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES, Arrival, Availability
-from dealfl.simulate.split import PARTITIONS, Partition
+from dealfl.simulate.split import PARTITIONS, Change, Partition
 from dealfl.simulate.traffic import RadioKeys
 from dealfl.worker import WorkerKeys, find_scheme
 
+_STEPS = (1, 1.5, 2.5, 4, 6, 9)  # of its number of waiting examples
 _MISSED = 3  # announcements, before a worker counts as asleep
 
 
@@ -63,6 +64,7 @@ class FleetSpec(Struct, frozen=True, kw_only=True):
     availability: Availability
     faults: Faults
     radio: RadioKeys
+    change: Change
     selection: dict[str, Any]
     fingerprint: str
 
@@ -75,19 +77,34 @@ class FleetSpec(Struct, frozen=True, kw_only=True):
         """Return the same fleet as another system: its scheme, and what belongs to it.
 
         Traditional federated learning (`original`, `newfl`) wakes everyone who is awake,
-        `incremental` a uniform choice. Their phones stay connected, fetch the model with every
-        assignment, and leave the clock to the system. Only the fleet, the data, the arrivals and
-        the times of rounds are the same.
+        `incremental` a uniform choice. They may do everything cheap that this fleet does: their
+        phones sleep, wait for as many examples, and fetch the model as rarely. They do not ride
+        along, weigh the price of a call, test for drift, keep a live model or set their clock.
+        `incremental@12` is `incremental` with another number of waiting examples.
         """
-        if scheme == self.job.scheme:
+        scheme, _, waiting = scheme.partition("@")
+        if scheme == self.job.scheme and not waiting:
             return self
         selector = find_scheme(scheme).selector
         selection = {} if selector == "everyone" else {"seed": self.job.seed}
-        rules = replace(self.job.rules, min_waiting=1, release_batch=1)
-        job = replace(self.job, scheme=scheme, selector=selector, sleep=False, rules=rules)
+        rules = replace(
+            self.job.rules,
+            min_waiting=int(waiting or self.job.rules.min_waiting),
+            wait_j=0.0,
+            ride_along=False,
+            release_batch=1,
+        )
+        job = replace(self.job, scheme=scheme, selector=selector, rules=rules)
+        if waiting:
+            job = replace(job, evaluate_every=job.rules.rounds)
         groups = tuple(_with_system_clock(group) for group in self.devices)
-        radio = replace(self.radio, fetch="eager")
-        return replace(self, job=job, selection=selection, devices=groups, radio=radio)
+        return replace(self, job=job, selection=selection, devices=groups, worker=WorkerKeys())
+
+    @property
+    def thresholds(self) -> tuple[int, ...]:
+        """Numbers of waiting examples with which a baseline is compared at equal delay."""
+        own = max(self.job.rules.min_waiting, self.job.rules.min_examples_per_update)
+        return tuple(dict.fromkeys(max(round(own * step), 1) for step in _STEPS))
 
     @property
     def learner(self) -> str:
@@ -112,6 +129,7 @@ SECTIONS = (
     "availability",
     "faults",
     "radio",
+    "change",
     "machine",
     "rewards",
     "selection",
@@ -134,8 +152,11 @@ def read_fleet(document: Document, data: Data | None = None) -> FleetSpec:
     arrival = read_variant(document, ARRIVALS, "arrival")
     availability = read_variant(document, AVAILABILITIES, "availability")
     radio = read_section(document, RadioKeys, "radio")
+    change = read_section(document, Change, "change")
     plan = read_plan(document, job, data)
-    devices = read_devices(document)  # last: a misspelt key is named before a missing section
+    devices = read_devices(
+        document, radio.rtt_s, radio.tail_s
+    )  # last: a misspelt key is named before a missing section
     workers = sum(group.count for group in devices)
     text = json.dumps(document.tables, sort_keys=True, default=str)
     fleet = FleetSpec(
@@ -148,6 +169,7 @@ def read_fleet(document: Document, data: Data | None = None) -> FleetSpec:
         availability=availability.load(document.folder, workers),
         faults=faults,
         radio=radio,
+        change=change,
         selection=selection,
         fingerprint=hashlib.sha256(text.encode()).hexdigest(),
     )
@@ -162,6 +184,12 @@ def _require_agreement(document: Document, fleet: FleetSpec) -> None:
         raise document.error(
             "data.partition",
             f"data.partition is by label, but {subject.name} has no labels; choose another",
+        )
+    if fleet.change.at_h and subject.task is not Task.CLASSIFICATION:
+        raise document.error(
+            "change.at_h",
+            f"change.at_h is {fleet.change.at_h:g}, but {subject.name} has no classes that could "
+            "change; remove the section [change]",
         )
     faults = fleet.faults
     if faults.min_delay_s > faults.max_delay_s:

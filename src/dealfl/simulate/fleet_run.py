@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ import msgspec
 
 from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.exact import Statistics, prefer_loops
-from dealfl.jobs import Reading
+from dealfl.jobs import Reading, Records
 from dealfl.learners import StoredRecord, cycles_of, statistics_of
-from dealfl.power import PhoneSpending, Radio, Spent
+from dealfl.power import OwnTraffic, PhoneSpending, Radio, Spent
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
 from dealfl.simulate.devices import (
@@ -42,7 +42,7 @@ from dealfl.simulate.outcome import (
     fleet_energy,
 )
 from dealfl.simulate.simulation import SERVER, Arrives, FleetSimulation, FleetState, Network
-from dealfl.simulate.split import Split, split_examples
+from dealfl.simulate.split import Split, load_examples, split_examples
 from dealfl.simulate.traffic import Askers, Traffic
 from dealfl.storage import replace_file
 from dealfl.worker import SCHEMES, Device, Journal, PhoneMeter, State, Worker
@@ -163,8 +163,16 @@ class FleetRun:
         self._opened_at_s = 0.0
         self._examples = (0, 0)  # learned and evicted, until the last round
         streams = dict(zip(self.workers, self.split.streams, strict=True))
-        self._streams = {name: iter(stream) for name, stream in streams.items()}
-        self.left = {name: len(stream) for name, stream in streams.items()}
+        self._initial = {
+            name: round(fleet.arrival.initial_share * len(stream))
+            for name, stream in streams.items()
+        }
+        orders = {name: self._order(name, len(stream)) for name, stream in streams.items()}
+        self._streams = {n: _ordered(stream, orders[n]) for n, stream in streams.items()}
+        self._changed = split_fleet(fleet, changed=True) if fleet.change.at_h else None
+        later = zip(self.workers, self._changed.streams if self._changed else (), strict=False)
+        self._changed_streams = {n: _ordered(stream, orders[n]) for n, stream in later}
+        self.left = {name: len(order) for name, order in orders.items()}
         self._taken = dict.fromkeys(self.workers, 0)
         self._times = {
             name: fleet.arrival.times(self._draw(f"arrival/{name}")) for name in self.workers
@@ -180,7 +188,8 @@ class FleetRun:
             opened=self._note_round,
             published=self._note_version,
             traffic=Traffic(
-                {name: device.radio for name, device in self.devices.items() if device.radio}
+                {name: device.radio for name, device in self.devices.items() if device.radio},
+                announced=fleet.job.selector != "everyone",
             ),
             keys=fleet.radio,
             askers={
@@ -193,6 +202,21 @@ class FleetRun:
         for index, name in enumerate(self.workers):
             awake = fleet.availability.awake(index, self._draw(f"awake/{name}"))
             self.simulation.follow(name, awake)
+
+    def _order(self, name: str, count: int) -> Sequence[int]:
+        """Return the order in which the examples of a worker come, again and again if they do."""
+        fleet = self.fleet
+        if not fleet.arrival.is_endless or not count:
+            return range(count)
+        until_s = 3600.0 * fleet.job.max_h
+        times = fleet.arrival.times(self._draw(f"arrival/{name}"))
+        arriving = (batch for _, batch in takewhile(lambda each: each[0] <= until_s, times))
+        total = self._initial[name] + sum(arriving)
+        order = list(range(count))
+        draw = self._draw(f"recurs/{name}")
+        while len(order) < total:
+            order += draw.sample(range(count), count)
+        return order[:total]
 
     # -- its parts ------------------------------------------------------------------------------
 
@@ -226,8 +250,9 @@ class FleetRun:
             retry_after_s=job.retry_after_s,
             device=self.devices[name],
             min_battery=self.groups[name].min_battery,
-            sleeps=job.first_call,
+            sleeps=job.first_sleep,
             min_examples=job.rules.min_examples_per_update,
+            enough=job.rules.min_waiting,
             clock=self.devices[name],
             keys=self.fleet.worker,
         )
@@ -244,7 +269,7 @@ class FleetRun:
             straggler_share=faults.straggler_share,
             straggler_factor=faults.straggler_factor,
             delays=self._draw(f"straggler/{name}"),
-            radio=self._make_radio(group),
+            radio=self._make_radio(name, group),
         )
 
     def _make_meter(self, group: Devices) -> Accounting:
@@ -255,12 +280,17 @@ class FleetRun:
         base = BASE_LOADS[group.base_load]
         return PhoneMeter(PhoneSpending(group.profile, cycles, base, group.make_clock()))
 
-    def _make_radio(self, group: Devices) -> Radio | None:
+    def _make_radio(self, name: str, group: Devices) -> Radio | None:
         keys = self.fleet.radio
         if group.profile is None:
             return None
+        profile = group.profile
+        own = None
+        if keys.own_per_hour:
+            seed = f"{self.fleet.job.seed}/{name}"
+            own = OwnTraffic(keys.own_per_hour, profile.link.tail_s, seed, keys.own_scale)
         return Radio(
-            group.profile, keep_alive_s=keys.keep_alive_s, handshake_bytes=keys.handshake_bytes
+            profile, keep_alive_s=keys.keep_alive_s, handshake_bytes=keys.handshake_bytes, own=own
         )
 
     # -- new examples ---------------------------------------------------------------------------
@@ -270,17 +300,30 @@ class FleetRun:
         if self.base is not None:
             self.server.start_from(self.base)
         for name in self.workers:
-            self._arrive(name, round(self.fleet.arrival.initial_share * self.left[name]))
+            self._arrive(name, self._initial[name])
             self._expect(name)
             self.simulation.expect_use(name)
+            self.simulation.expect_own_traffic(name)
+            self.simulation.traffic.state.wanted.add(name)
 
     def _arrive(self, name: str, count: int) -> None:
         rows = list(islice(self._streams[name], count))
+        if self._changed is not None:
+            changed = list(islice(self._changed_streams[name], count))
+            rows = changed if self._is_changed else rows
         self.left[name] -= len(rows)
         if rows:
             self.simulation.traffic.arrive(name, len(rows), self.simulation.now_s)
             self.workers[name].ingest(rows)
             self.simulation.wake(name, self.simulation.now_s)
+
+    @property
+    def _is_changed(self) -> bool:
+        return 0.0 < self.fleet.change.at_h * 3600.0 <= self.simulation.now_s
+
+    def quality(self) -> float | None:
+        split = self._changed if self._changed and self._is_changed else self.split
+        return split.quality(self.server.model)
 
     def _expect(self, name: str) -> None:
         if self.simulation.healed or not self.left[name]:
@@ -330,7 +373,7 @@ class FleetRun:
                     reason=row.reason,
                     duration_s=row.duration_s,
                     closed_at_s=row.closed_s,
-                    quality=self.split.quality(self.server.model) if evaluated else None,
+                    quality=self.quality() if evaluated else None,
                     able=figures.eligible,
                     selected=figures.selected,
                     replied=figures.replied,
@@ -459,7 +502,10 @@ class FleetRun:
             database.replace_content(state.contents[name]())
         for name in self.journals:
             self.devices[name].restore(state.devices[name])
-            _skip(self._streams[name], self.left[name] - state.left[name])
+            arrived = self.left[name] - state.left[name]
+            _skip(self._streams[name], arrived)
+            if self._changed is not None:
+                _skip(self._changed_streams[name], arrived)
             _skip(self._times[name], state.arrivals[name])
         self.server.reload()
         self.simulation.restore_fleet(state.simulation)
@@ -472,6 +518,16 @@ class FleetRun:
         self.wake_ups_of_everyone = state.wake_ups_of_everyone
 
 
+def _ordered(stream: Records, order: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+    """Yield records in an order in which they may recur."""
+    if isinstance(order, range):
+        yield from stream
+        return
+    records = list(stream)
+    for index in order:
+        yield records[index]
+
+
 def _skip(things: Iterator[object], count: int) -> None:
     next(islice(things, count, count), None)
 
@@ -479,8 +535,12 @@ def _skip(things: Iterator[object], count: int) -> None:
 # -- from start to end ---------------------------------------------------------------------------
 
 
-def split_fleet(fleet: FleetSpec, reading: Reading | None = None) -> Split:
-    """Split the examples of a fleet; they are read now, unless they have been loaded."""
+def split_fleet(
+    fleet: FleetSpec, reading: Reading | None = None, *, changed: bool = False
+) -> Split:
+    """Split the examples of a fleet, or those after a change; they are read now, if not before."""
+    if changed:
+        reading = fleet.change.apply(reading or load_examples(fleet.plan))
     return split_examples(fleet.plan, fleet.data, fleet.workers, fleet.job.seed, reading)
 
 
@@ -553,11 +613,13 @@ def finish(run: FleetRun) -> Outcome:
         seed=run.fleet.job.seed,
         workers=run.fleet.workers,
         places=run.fleet.job.rules.selected,
+        min_waiting=run.fleet.job.rules.min_waiting,
+        changed_at_s=3600.0 * run.fleet.change.at_h,
         rounds=run.finished_rounds(),
         participants=_participants(run),
         ended=ended,
         metric=run.split.metric,
-        quality=run.split.quality(server.model),
+        quality=run.quality(),
         tested=run.split.tested,
         trivial=run.split.trivial,
         selector=run.fleet.job.selector,
@@ -576,7 +638,7 @@ def finish(run: FleetRun) -> Outcome:
         ),
         dip_at=server.model.settings["n_features"] if server.model.dips_at_features else 0,
         capacity_j=sum(group.count * group.capacity_j for group in run.fleet.devices),
-        median_delay_s=run.simulation.traffic.median_delay_s,
+        delays=run.simulation.traffic.delays,
         unmet_guarantees=server.over_promised,
         prediction_error=server.predictions.median_error,
         law_error=server.predictions.median_law_error,
@@ -585,6 +647,7 @@ def finish(run: FleetRun) -> Outcome:
         central_digest=_train_centrally(run),
         notes=run.split.notes,
         recovered=sum(journal.state.recovered for journal in journals),
+        alarms=sum(journal.state.drift.alarms for journal in journals),
         single_updates=sum(
             selection.learned + selection.evicted == 1
             for selection in run.ledger.reader.selections()

@@ -11,7 +11,9 @@ from typing import Any
 from dealfl.power import SPEED_BAND, BaseLoad, EnergyModel, Phone, Spent, Traffic
 from dealfl.server.selection import OverPromise
 from dealfl.simulate.evaluation import Trivial, standard_error
+from dealfl.simulate.traffic import Delays
 
+_POINTS = 0.03  # of quality, within which a model is right again
 _LESS = 0.999  # a smaller difference is not worth a word
 
 
@@ -47,6 +49,7 @@ class FleetEnergy:
     added_latency: float  # relative increase of computing time by slower clocks
     savings: Savings
     bursts: dict[str, int]  # of the radios, by cause
+    rides: int  # bursts that began while own traffic had the radio on
     up_bytes: int
     down_bytes: int
     # by kind of phone: a fixed clock in MHz that is at least as fast, and the share that it saves
@@ -92,7 +95,7 @@ class FleetEnergy:
     @property
     def _download_j(self) -> float:
         carried = self.up_bytes + self.down_bytes
-        active_j = self.by_cause_j.get("wifi_active", 0.0)
+        active_j = self.by_cause_j.get("radio_active", 0.0)
         return active_j * self.down_bytes / carried if carried else 0.0
 
     @property
@@ -144,6 +147,7 @@ def fleet_energy(
             dvfs_j=spent.fastest.total_j - whole.total_j,
         ),
         bursts=dict(sum((Counter(counters.bursts) for counters in traffic), Counter())),
+        rides=sum(counters.rides for counters in traffic),
         up_bytes=sum(counters.up_bytes for counters in traffic),
         down_bytes=sum(counters.down_bytes for counters in traffic),
         better_clocks=dict(better_clocks or {}),
@@ -266,7 +270,7 @@ class Outcome:
     updates: int
     energy: FleetEnergy
     capacity_j: float  # of all batteries; 0 if unknown
-    median_delay_s: float | None  # from the arrival of an example until its update leaves
+    delays: Delays | None  # from the arrival of examples until their updates leave
     unmet_guarantees: OverPromise | None
     prediction_error: float | None  # median relative error of times predicted at selection
     law_error: float | None  # the same, given the numbers of examples learned and evicted
@@ -276,6 +280,9 @@ class Outcome:
     notes: tuple[str, ...] = ()  # what was left out of the data, and why
     single_updates: int = 0  # updates that hold one example, so that they are the example
     recovered: int = 0  # evicted examples that were learned again
+    alarms: int = 0  # of workers whose live model failed on new examples
+    min_waiting: int = 1  # examples for which a worker waits
+    changed_at_s: float = 0.0  # when the world changed; 0 if it did not
     places: int = 1  # workers that a round can select
     dip_at: int = 0  # number of examples near which the quality dips; 0 for none
 
@@ -284,6 +291,28 @@ class Outcome:
         """Number of workers that could have been selected for each place of a round."""
         places = sum(max(row.selected, self.places) for row in self.rounds)
         return sum(row.able for row in self.rounds) / max(places, 1)
+
+    @property
+    def example_j(self) -> float:
+        """Modelled energy of all devices for each learned example."""
+        return self.energy_j / max(self.learned, 1)
+
+    @property
+    def recovery_s(self) -> float | None:
+        """Time after a change until the quality is within 3 points of before; None if it is not."""
+        before = [r.quality for r in self.rounds if r.closed_at_s < self.changed_at_s and r.quality]
+        if not before:
+            return None
+        for row in self.rounds:
+            later_s = row.closed_at_s - self.changed_at_s
+            if later_s >= 0 and row.quality is not None and row.quality >= before[-1] - _POINTS:
+                return later_s
+        return None
+
+    @property
+    def median_delay_s(self) -> float | None:
+        """Median time from the arrival of an example until its update leaves; None without any."""
+        return self.delays.median_s if self.delays else None
 
     @property
     def level_of_forgetness(self) -> float:
@@ -356,6 +385,8 @@ class Outcome:
             "radio_j": self.energy.radio_j,
             "own bursts per training": self.energy.own_bursts,
             "median_delay_s": self.median_delay_s,
+            "mean_delay_s": self.delays and self.delays.mean_s,
+            "p90_delay_s": self.delays and self.delays.p90_s,
             "virtual_s": self.virtual_s,
         }
         return {name: figure for name, figure in figures.items() if figure is not None}

@@ -35,10 +35,21 @@ Spread = Annotated[
 ]
 
 
+Recurs = Annotated[
+    bool,
+    Meta(description="when all examples of a worker have come, they come again, in another order"),
+]
+
+
 class Arrival(Struct, frozen=True, tag_field="pattern"):
     """A schedule of new examples."""
 
     initial_share: InitialShare = 0.2
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether the examples of a worker come again when all have come."""
+        return False
 
     @property
     def each_round(self) -> int:
@@ -75,6 +86,12 @@ class _Stream(Arrival, frozen=True):
     examples_per_hour: Rate = 1.0
     batch: Batch = 1
     spread: Spread = 0.0
+    recurs: Recurs = False
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether the examples of a worker come again when all have come."""
+        return self.recurs
 
     def _gap_s(self, draw: random.Random) -> float:
         """Return the mean time between two batches of a worker, in seconds."""

@@ -102,7 +102,11 @@ class Uses(_Event, frozen=True):
     """A worker uses the shared model."""
 
 
-Event = Wake | Deliver | Returns | Leaves | Arrives | Uses
+class OwnTrafficBegins(_Event, frozen=True):
+    """A worker notices that own traffic of its phone has the radio on."""
+
+
+Event = Wake | Deliver | Returns | Leaves | Arrives | Uses | OwnTrafficBegins
 
 
 class SimulationState(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,6 +289,8 @@ class FleetSimulation(Simulation):
         self._askers = askers
         self.fetches_eagerly = keys.fetch == "eager"
         self._uses_per_day = keys.uses_per_day
+        self._notice_s = keys.notice_s
+        self._fetches_with_calls = keys.fetch == "calls"
         self._reasons: dict[str, set[str]] = {name: set() for name in self.workers}
         self._intervals: dict[str, Iterator[tuple[float, float]]] = {}
         self._taken: dict[str, int] = {}  # number of intervals that were scheduled
@@ -293,6 +299,7 @@ class FleetSimulation(Simulation):
         self.set_action(Returns, lambda event: self._return(event.name, event.reason))
         self.set_action(Leaves, self._leaves)
         self.set_action(Uses, self._use)
+        self.set_action(OwnTrafficBegins, self._ride)
 
     def call(self, name: str, messages: Iterable[Message]) -> None:
         """Hand messages over, unless the worker drops out at this moment."""
@@ -306,6 +313,8 @@ class FleetSimulation(Simulation):
             for message in given:
                 self.traffic.receive(name, message, self.now_s)
         super().call(name, given)
+        if name in self.traffic.state.wanted and any(isinstance(m, Assignment) for m in given):
+            self._fetch(name)
         if name != SERVER and self.workers[name].is_asleep:
             self.traffic.disconnect(name, self.now_s)
 
@@ -357,6 +366,7 @@ class FleetSimulation(Simulation):
             self._reasons[name].add(reason)
             self.asleep.add(name)
             self.traffic.disconnect(name, self.now_s)
+            self.workers[name].note_disconnect()
 
     def expect_use(self, name: str) -> None:
         """Schedule the next use of the shared model by a worker."""
@@ -372,7 +382,10 @@ class FleetSimulation(Simulation):
         and the energy of an answer is not modelled.
         """
         self.expect_use(event.name)
-        self._fetch(event.name)
+        if self._fetches_with_calls and self.workers[event.name].model_version:
+            self.traffic.state.wanted.add(event.name)
+        else:
+            self._fetch(event.name)
         if event.name in self._askers and not self.healed:
             owner = self._askers[event.name].draw(self.now_s)
             self.workers[event.name].note_use(owner)
@@ -384,6 +397,23 @@ class FleetSimulation(Simulation):
         message = self.traffic.fetch(name, worker.model_version, whole, self.now_s)
         if message is not None:
             self.send(name, worker.handle([message], self.now_s))
+
+    def expect_own_traffic(self, name: str) -> None:
+        """Schedule when a worker notices own traffic of its phone next."""
+        start_s = self.traffic.next_own_s(name, self.now_s)
+        if start_s is not None and not self.healed:
+            self.schedule(start_s + self._notice_s, OwnTrafficBegins(name))
+
+    def _ride(self, event: OwnTrafficBegins) -> None:
+        """Let a sleeping worker call, if own traffic or its tail still has the radio on."""
+        name = event.name
+        worker = self.workers[name]
+        self.expect_own_traffic(name)
+        is_on = self.traffic.own_is_on(name, self.now_s)
+        if worker.note_traffic(is_on, self.now_s) and name not in self.asleep:
+            self.call(name, ())
+        elif worker.is_asleep:
+            worker.note_traffic(False, self.now_s)
 
     def _return(self, name: str, reason: str) -> None:
         self._reasons[name].discard(reason)

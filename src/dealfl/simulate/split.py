@@ -18,7 +18,7 @@ from dealfl.errors import BadInput, NotLearned
 from dealfl.exact import Statistics
 from dealfl.jobs import Plan, Quarantine, Reading, Records, records_of
 from dealfl.learners import Learner
-from dealfl.settings import Positive, Whole
+from dealfl.settings import Amount, OneOf, Positive, Whole
 from dealfl.simulate.evaluation import METRICS, TRIVIAL, Trivial, make_questions
 
 Indices = NDArray[np.int64]
@@ -79,6 +79,35 @@ class LabelSkewed(Partition, frozen=True, kw_only=True, tag="label_skewed"):
 
 
 PARTITIONS: tuple[type[Partition], ...] = (Uniform, ByOwner, LabelSkewed)
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """A change of the world in the middle of a simulation, from which on other examples come."""
+
+    at_h: Annotated[Amount, Meta(description="virtual time of the change; 0: none")] = 0.0
+    what: Annotated[
+        str,
+        OneOf(("labels", "half", "features")),
+        Meta(
+            description="labels: the first class becomes the last, and so on; half: the same among "
+            "every second class; features: they are mirrored within their bounds"
+        ),
+    ] = "labels"
+
+    def apply(self, reading: Reading) -> Reading:
+        """Return what is read after the change."""
+        examples = reading.examples
+        if self.what == "features":
+            X = np.asarray(examples.features)
+            mirrored = X.max(axis=0) + X.min(axis=0) - X
+            return replace(reading, examples=replace(examples, features=mirrored))
+        assert examples.targets is not None, "only datasets with classes are let through"
+        classes = np.unique(examples.targets)
+        step = 2 if self.what == "half" else 1
+        changed = classes.copy()
+        changed[::step] = classes[::step][::-1]
+        targets = changed[np.searchsorted(classes, examples.targets)]
+        return replace(reading, examples=replace(examples, targets=targets))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import random
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
 
@@ -24,9 +25,10 @@ from dealfl.protocol import (
     Sleep,
     Update,
     Welcome,
+    pack,
 )
 from dealfl.server import shorten
-from dealfl.settings import Amount, OneOf, Whole
+from dealfl.settings import Amount, OneOf, Positive, Whole
 
 _ENVELOPE_BYTES = 512  # of a packet, with the headers of MQTT, TLS and TCP
 _CAUSES: dict[type, str] = {
@@ -53,11 +55,38 @@ class RadioKeys(Struct, frozen=True, kw_only=True):
             "0: the push channel of the system is shared"
         ),
     ] = 0.0
-    handshake_bytes: Annotated[Whole, Meta(description="bytes to open a connection")] = 0
+    handshake_bytes: Annotated[
+        Whole, Meta(description="bytes to open a connection, beside three round trips")
+    ] = 4_000
+    rtt_s: Annotated[
+        Amount | None,
+        Meta(description="round-trip time to the server; by default 0.05 for wifi, 0.07 for lte"),
+    ] = None
+    tail_s: Annotated[
+        Amount | None,
+        Meta(description="time for which a radio stays on after a transfer; by default its own"),
+    ] = None
+    own_per_hour: Annotated[
+        Amount,
+        Meta(
+            description="times an hour by day at which a phone's own traffic uses its radio, a "
+            "quarter of it at night; 0: never"
+        ),
+    ] = 0.0
+    own_scale: Annotated[
+        Positive,
+        Meta(description="factor of the lengths of own traffic: sessions of 25 s, others 0.5 s"),
+    ] = 1.0
+    notice_s: Annotated[
+        Amount, Meta(description="time until a worker notices that own traffic uses the radio")
+    ] = 0.1
     fetch: Annotated[
         str,
-        OneOf({"lazy": None, "eager": None}),
-        Meta(description="the model is fetched when it is used, or with every assignment"),
+        OneOf({"lazy": None, "eager": None, "calls": None}),
+        Meta(
+            description="the model is fetched when it is used, with every assignment, or with the "
+            "next assignment after it was used (until then the last one is used)"
+        ),
     ] = "lazy"
     uses_per_day: Annotated[
         Amount, Meta(description="times a day at which an owner uses the model of each phone")
@@ -68,6 +97,14 @@ class RadioKeys(Struct, frozen=True, kw_only=True):
     ] = 1.0
 
 
+class Delays(NamedTuple):
+    """How long examples wait until their updates leave."""
+
+    median_s: float
+    mean_s: float
+    p90_s: float
+
+
 class TrafficState(Struct):
     """What each worker has said, the version that it holds, and how long its examples wait."""
 
@@ -75,6 +112,7 @@ class TrafficState(Struct):
     sequences: dict[str, tuple[int, int]] = {}  # incarnation and number of an update
     versions: dict[str, int] = {}
     held: dict[int, bytes] = {}  # the versions that some phone holds
+    wanted: set[str] = set()  # workers that fetch the model with their next assignment
     waiting: dict[str, list[tuple[float, int]]] = {}  # time of arrival, and number
     delays: dict[str, list[tuple[float, int]]] = {}
 
@@ -85,8 +123,9 @@ class Traffic:
     A phone without a radio model pays for trainings only.
     """
 
-    def __init__(self, radios: Mapping[str, Radio]) -> None:
+    def __init__(self, radios: Mapping[str, Radio], *, announced: bool = True) -> None:
         self._radios = radios
+        self._announced = announced  # False if no round needs announcements
         self.state = TrafficState()
 
     def arrive(self, name: str, count: int, now_s: float) -> None:
@@ -94,13 +133,18 @@ class Traffic:
         self.state.waiting.setdefault(name, []).append((now_s, count))
 
     @property
-    def median_delay_s(self) -> float | None:
-        """Median time from the arrival of an example until its update leaves, in seconds."""
+    def delays(self) -> Delays | None:
+        """Times from the arrival of examples until their updates leave; None without any."""
         delays = sorted(delay for delays in self.state.delays.values() for delay in delays)
-        half = sum(count for _, count in delays) / 2.0
-        reached = accumulate(count for _, count in delays)
-        pairs = zip(delays, reached, strict=True)
-        return next((delay_s for (delay_s, _), sum_ in pairs if sum_ >= half), None)
+        reached = list(accumulate(count for _, count in delays))
+        if not reached:
+            return None
+
+        def find(share: float) -> float:
+            return delays[bisect_left(reached, share * reached[-1])][0]
+
+        total_s = sum(delay_s * count for delay_s, count in delays)
+        return Delays(find(0.5), total_s / reached[-1], find(0.9))
 
     def send(self, name: str, messages: Iterable[Message], now_s: float) -> None:
         """Price what a worker sends."""
@@ -128,11 +172,11 @@ class Traffic:
     def _cause(self, name: str, message: Message, now_s: float) -> str:
         """Return what a message is sent for; empty if it only stands for an open connection."""
         if isinstance(message, Announce):
-            waiting = message.waiting.bit_length() if message.sleeps else message.waiting
-            said = f"{waiting} {message.incarnation} {message.epoch} {message.erased[:1]}"
+            said = f"{message.waiting > 0} {message.incarnation} {message.epoch}"
+            said += f" {message.erased[:1]}"
             before = self.state.said.get(name, "")
             self.state.said[name] = said
-            return "" if said == before else "announcement"
+            return "announcement" if said != before and self._announced else ""
         if isinstance(message, Update):
             key = (message.incarnation, message.sequence)
             last = self.state.sequences.get(name, (0, 0))
@@ -145,6 +189,16 @@ class Traffic:
             self.state.delays.setdefault(name, []).extend((now_s - at_s, n) for at_s, n in waited)
             return "training"
         return _CAUSES.get(type(message), "erasure")
+
+    def next_own_s(self, name: str, now_s: float) -> float | None:
+        """Return when own traffic of a phone begins next; None if it has none."""
+        own = self._radios[name].own if name in self._radios else None
+        return own.next_start_s(now_s) if own is not None else None
+
+    def own_is_on(self, name: str, now_s: float) -> bool:
+        """Return whether own traffic of a phone, or its tail, has the radio on."""
+        own = self._radios[name].own if name in self._radios else None
+        return own is not None and own.is_on(now_s)
 
     # -- the model ------------------------------------------------------------------------------
 
@@ -169,20 +223,22 @@ class Traffic:
         content = self.state.held.get(version)
         message = whole if content is None else shorten(whole, version, content)
         self._note(name, whole)
+        self.state.wanted.discard(name)
         if name in self._radios:
             self._radios[name].transfer(now_s, "model", received=_size(message))
         return message
 
 
 def _size(message: Message) -> int:
-    content = 0
+    """Return the bytes of a message as it is sent, compressed."""
+    content = b""
     if isinstance(message, Update):
-        content = len(message.delta)
+        content = message.delta
     elif isinstance(message, Published):
-        content = len(message.statistics)
+        content = message.statistics
     elif isinstance(message, Erase):
-        content = sum(map(len, message.owners))
-    return _ENVELOPE_BYTES + content
+        content = b"".join(message.owners)
+    return _ENVELOPE_BYTES + (len(pack(content)) if content else 0)
 
 
 class Askers:

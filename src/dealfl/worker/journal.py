@@ -7,6 +7,7 @@ once, and when the server has counted the updates that still held examples of th
 
 from __future__ import annotations
 
+import math
 import secrets
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
@@ -22,6 +23,7 @@ import msgspec
 
 from dealfl.protocol import Position, Update
 from dealfl.storage import Connect, Database
+from dealfl.worker.drift import DriftState
 
 _TABLES = """
 CREATE TABLE records (
@@ -94,11 +96,17 @@ class OutboxRow:
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True):
-    """When a sleeping worker calls: enough examples wait, or the time has come."""
+    """When a sleeping worker calls: enough examples wait, or the time has come.
+
+    If enough wait, it waits for a ride first; from some time on it rides with any number.
+    """
 
     waiting: int
     since_s: float
     until_s: float
+    ride_s: float = 0.0  # how long it waits for a ride
+    any_from_s: float = math.inf
+    enough_s: float | None = None  # since when enough wait
 
 
 class WorkerState(msgspec.Struct, array_like=True):
@@ -121,7 +129,8 @@ class WorkerState(msgspec.Struct, array_like=True):
     announced: tuple[int, int, str, int, str] | None = None  # what the server was told last
     announced_s: float | None = None
     settled_s: float | None = None  # when the server last sent the worker to sleep
-    call: Call | None = None  # while the worker sleeps
+    call: Call | None = None  # when the worker calls next
+    is_calling: bool = False  # it has called, and waits for what the server says
 
     # training
     carry: Fraction = Fraction(0)  # of the retention
@@ -132,6 +141,7 @@ class WorkerState(msgspec.Struct, array_like=True):
     forgotten: int = 0
     recovered: int = 0
     changes: int = 0  # of the learned records, as a live model counts them
+    drift: DriftState = msgspec.field(default_factory=DriftState)
 
     # erasure
     is_suppressed: bool = False  # whether new owners are, and the journal is not compacted yet

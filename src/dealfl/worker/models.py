@@ -91,6 +91,14 @@ class WorkerKeys(Struct, frozen=True, kw_only=True):
         Amount, Meta(description="loss of validation score up to which an eviction stands")
     ] = 0.01
 
+    drift: Annotated[
+        bool,
+        Meta(
+            description="a resident model is tested on new examples; if it fails on them, the "
+            "records from before the change are evicted"
+        ),
+    ] = False
+
     def __post_init__(self) -> None:
         """Reject page frames without a live model."""
         if self.memory is not None and not self.is_resident:
@@ -101,7 +109,7 @@ class WorkerKeys(Struct, frozen=True, kw_only=True):
     @property
     def is_resident(self) -> bool:
         """Whether the worker keeps a live model; reviewing evictions needs one."""
-        return self.model == "resident" or self.validation_share > 0
+        return self.model == "resident" or self.validation_share > 0 or self.drift
 
 
 class ResidentModel:
@@ -282,6 +290,15 @@ class Recovery:
         score = model.score_records(hidden, learned)
         if score is not None:
             self._scored.append(model.last_work.operations)
+        return score
+
+    def score_new(
+        self, resident: ResidentModel, new: Sequence[Record], known: Sequence[Record]
+    ) -> float | None:
+        """Return the score of a live model on records that it has not learned; None for none."""
+        score = resident.ask(lambda live: live.score_records(new, known))
+        if score is not None:
+            self._scored.append(resident.learner.last_work.operations)
         return score
 
     def take_operations(self) -> tuple[int, ...]:

@@ -55,6 +55,8 @@ class Trainer:
         clock: Signalled,
         resident: ResidentModel | None,
         key: bytes,
+        *,
+        tests_drift: bool = False,
     ) -> None:
         self._journal = journal
         self._learner = learner
@@ -65,6 +67,7 @@ class Trainer:
         self._clock = clock
         self._resident = resident
         self._key = key
+        self._tests_drift = tests_drift
         self._require_schema(learner.schema.digest())
 
     def _require_schema(self, digest: str) -> None:
@@ -132,14 +135,15 @@ class Trainer:
         state = journal.state
         self._meter.start()
         before = journal.count(State.LEARNED)
-        theta = self._recovery.current(assigned)
-        eviction = self._scheme.retention.evict(before, theta, state.carry)
-        state.carry = eviction.carry
-        evicted = journal.records(State.LEARNED, eviction.count) if eviction.count else []
+        outdated = self._find_outdated(new)
+        evicted = outdated or self._evict(before, assigned)
         if journal.count(State.GRACE):
             journal.delete([record.id for record in journal.records(State.GRACE)], State.GRACE)
         kept = self._affected(new, evicted)
-        change, mistake = self._change_reviewed(new, evicted, kept, assigned)
+        if outdated:
+            change, mistake = self._change(new, evicted, kept), False
+        else:
+            change, mistake = self._change_reviewed(new, evicted, kept, assigned)
         body = change.delta.to_bytes()
         journal.change_learned(new, evicted, recoverable=self._recovery.active)
         state.learned += len(new)
@@ -165,9 +169,36 @@ class Trainer:
             changed = {item for item in gained ^ gone if item[1] not in rest.get(item[0], ())}
             learned = len(gained & changed)
             lost = len(gone & changed)
-        due_s = self._post(body, training, now_s, round_number, learned, lost)
+        due_s = self._post(
+            body, training, now_s, round_number, learned, lost, alarmed=bool(outdated)
+        )
         if mistake:
             self._learn_back(evicted, due_s)
+
+    def _evict(self, before: int, assigned: Fraction) -> list[Record]:
+        """Return the records that the scheme evicts by θ."""
+        state = self._journal.state
+        theta = self._recovery.current(assigned)
+        eviction = self._scheme.retention.evict(before, theta, state.carry)
+        state.carry = eviction.carry
+        return self._journal.records(State.LEARNED, eviction.count) if eviction.count else []
+
+    def _find_outdated(self, new: list[Record]) -> list[Record]:
+        """Test the live model on new records; after an alarm, return all from before the change."""
+        if not self._tests_drift or self._resident is None or not new:
+            return []
+        seen: Sequence[Record] = ()
+        if self._learner.whole_owners:
+            owners = [record.owner for record in new]
+            seen = self._journal.records_of(owners)[State.LEARNED]
+        score = self._recovery.score_new(self._resident, new, seen)
+        if score is None:
+            return []
+        first = min(record.id for record in new)
+        changed_at = self._journal.state.drift.note(score, len(new), first)
+        if not changed_at:
+            return []
+        return [r for r in self._journal.records(State.LEARNED) if r.id < changed_at]
 
     def _post(
         self,
@@ -177,6 +208,8 @@ class Trainer:
         round_number: int | None,
         learned: int,
         evicted: int = 0,
+        *,
+        alarmed: bool = False,
     ) -> float:
         """Put an update and its cost into the outbox; return the time when it is due."""
         cost = self._meter.cost(training)
@@ -187,6 +220,7 @@ class Trainer:
             round_number=round_number,
             learned=learned,
             evicted=evicted,
+            alarmed=alarmed,
             operations=training.operations,
             elapsed_s=cost.elapsed_s,
             energy_j=cost.energy_j,

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import msgspec
 from numpy.typing import NDArray
 
 from dealfl.erasure import hash_request, owner_hash
@@ -64,7 +65,8 @@ class Membership:
         schema_digest: str,
         retry_after_s: float,
         announce_every_s: float,
-        sleeps: tuple[int, float] | None,
+        sleeps: Sleep | None,
+        enough: int,
     ) -> None:
         self._journal = journal
         self._outbox = outbox
@@ -73,8 +75,10 @@ class Membership:
         self._retry_after_s = retry_after_s
         self._announce_every_s = announce_every_s
         self._sleeps = sleeps is not None
-        self._first_call = sleeps or (1, 0.0)
+        self._first_sleep = sleeps
+        self._enough = enough
         self.must_announce = False  # whether the next call announces the worker in any case
+        self.rides = False  # whether other traffic had the radio on when it called
 
     def begin_session(self, after: int = 0) -> None:
         """Draw a number for this process above earlier ones; answers to those mean nothing."""
@@ -98,13 +102,15 @@ class Membership:
 
     # -- announcements --------------------------------------------------------------------------
 
-    def note_settled(self) -> None:
+    def note_settled(self, now_s: float) -> None:
         """Announce what waits after an update is settled.
 
         The server subtracts what an update learned from the number that was announced, also if that
         was announced after the update was made. Repeated announcements correct it in any case.
         A worker that sleeps announces itself unless the server sends it to sleep at once.
         """
+        if not self._sleeps:
+            self._journal.state.settled_s = now_s
         if self._announce_every_s == math.inf:
             self.must_announce |= self._sleeps or self._journal.count(State.WAITING) > 0
 
@@ -115,8 +121,9 @@ class Membership:
         state = self._journal.state
         state.settled_s = now_s
         if self._sleeps:
-            state.call = Call(message.waiting, now_s, now_s + message.within_s)
-            self.must_announce = False
+            state.call = _expect_call(message, now_s)
+            state.is_calling = False
+            self.must_announce = self.rides = False
 
     @property
     def is_asleep(self) -> bool:
@@ -125,21 +132,40 @@ class Membership:
 
     @property
     def _call(self) -> Call | None:
-        return self._journal.state.call if self._sleeps else None
+        state = self._journal.state
+        return state.call if self._sleeps and not state.is_calling else None
 
     def _call_if_due(self, waiting: int, now_s: float) -> None:
         """Wake up if enough examples wait, if it is time, or if the clock jumped back."""
         state = self._journal.state
-        if self._sleeps and state.settled_s is None:  # it never called
-            waits_for, within_s = self._first_call
-            state.call = Call(waits_for, now_s, now_s + within_s)
+        if self._first_sleep is not None and state.settled_s is None:  # it never called
+            state.call = _expect_call(self._first_sleep, now_s)
             state.settled_s = now_s
         call = self._call
         if call is not None:
+            is_enough = waiting >= max(call.waiting, 1)
+            if is_enough and call.enough_s is None:
+                call = state.call = msgspec.structs.replace(call, enough_s=now_s)
+            has_waited = is_enough and now_s >= _call_at_s(call)
             is_time = not call.since_s <= now_s < call.until_s
-            if waiting >= max(call.waiting, 1) or is_time or self.must_announce:
-                state.call = None
+            if has_waited or is_time or self.must_announce or self.can_ride(now_s):
+                state.is_calling = True
                 self.must_announce = True
+
+    def note_disconnect(self) -> None:
+        """Sleep again until the next ride, if the connection of a worker that rides is lost."""
+        call = self._journal.state.call
+        if call is not None and call.ride_s and self._outbox.is_settled:
+            self._journal.state.is_calling = False
+            self.must_announce = self.rides = False
+
+    def can_ride(self, now_s: float) -> bool:
+        """Return whether a call of a sleeping worker is worth it while other traffic is there."""
+        call = self._call
+        if call is None or not call.ride_s or not self.rides:
+            return False
+        waiting = self._journal.count(State.WAITING)
+        return waiting >= max(call.waiting, 1) or now_s >= call.any_from_s
 
     def _per_hour(self, waiting: int, now_s: float) -> float:
         settled_s = self._journal.state.settled_s
@@ -156,8 +182,8 @@ class Membership:
             return []
         reached = self._journal.reached
         chain = reached[0].chain.hex() if reached else ""
-        # a worker that sleeps says no more than is worth a burst
-        amount = waiting.bit_length() if self._sleeps else waiting
+        # whether any wait, and enough for a round: more is not worth a burst
+        amount = (waiting > 0) + (waiting >= self._enough)
         announced = (amount, state.incarnation, state.epoch, state.session, chain)
         # a clock that jumped back must not silence a worker for long
         last_s = -math.inf if state.announced_s is None else state.announced_s
@@ -193,6 +219,7 @@ class Membership:
                 capacity_j=bounded(device.capacity_j),
                 sleeps=self._sleeps,
                 per_hour=self._per_hour(waiting, now_s),
+                rides=self.rides,
                 training=self._outbox.is_training,
             )
         ]
@@ -209,10 +236,22 @@ class Membership:
         """When the next message is due, if none arrives before; None for never."""
         call = self._call
         announced_s = self._journal.state.announced_s or 0.0
-        announce_s = announced_s + self._every_s if call is None else call.until_s
+        announce_s = announced_s + self._every_s if call is None else _call_at_s(call)
         send_s = self._journal.next_send_s()
         due_s = announce_s if send_s is None else min(announce_s, send_s)
         return None if due_s == math.inf else due_s
+
+
+def _expect_call(sleep: Sleep, now_s: float) -> Call:
+    any_from_s = now_s + sleep.ride_any_s if sleep.ride_any_s else math.inf
+    return Call(sleep.waiting, now_s, now_s + sleep.within_s, sleep.ride_s, any_from_s)
+
+
+def _call_at_s(call: Call) -> float:
+    """Return when a sleeping worker calls without a ride."""
+    if call.enough_s is None:
+        return call.until_s
+    return min(call.until_s, call.enough_s + call.ride_s)
 
 
 class Worker:
@@ -231,13 +270,14 @@ class Worker:
         scheme_name: str = "deal",
         forget_fraction: str = "0.02",  # θ, a decimal from 0 to 1; an assignment can override it
         announce_every_s: float = math.inf,  # where the end of a connection is not noticed
-        sleeps: tuple[int, float] | None = None,  # examples or time until the first call
+        sleeps: Sleep | None = None,  # until the first call
         retry_after_s: float = 30.0,  # a message without a receipt
         keys: WorkerKeys = _DEFAULT,
         device: Device | DeviceNow | None = None,  # None can always train
         min_battery: float = MIN_BATTERY,  # to train without a charger
         clock: Signalled | None = None,
         min_examples: int = 1,  # new ones in an update; erasures are exempt
+        enough: int = 1,  # waiting examples that are worth a round
     ) -> None:
         self.job = job
         self.name = check_id(name)
@@ -260,6 +300,7 @@ class Worker:
             retry_after_s,
             announce_every_s,
             sleeps,
+            enough,
         )
         self._resident = ResidentModel(journal, make, keys.memory) if keys.is_resident else None
         self._model = LocalModel(journal, make, self._resident)
@@ -283,6 +324,7 @@ class Worker:
                 clock or NoSignals(),
                 self._resident,
                 key,
+                tests_drift=keys.drift,
             )
         self._forget_fraction = exact_fraction(forget_fraction)
         self._actions: dict[type, Callable[[Any, float], Declined | None]] = {
@@ -358,6 +400,16 @@ class Worker:
         """Whether the worker needs no connection until it calls."""
         return self._membership.is_asleep
 
+    def note_disconnect(self) -> None:
+        """Note that the connection was lost; a worker that rides along waits for the next ride."""
+        with self._journal.transaction(self._term):
+            self._membership.note_disconnect()
+
+    def note_traffic(self, is_on: bool, now_s: float) -> bool:
+        """Note whether other traffic has the radio on; return whether a call now is worth it."""
+        self._membership.rides = is_on
+        return self._membership.can_ride(now_s)
+
     def _receive(self, message: Message, now_s: float, decoded: bool) -> Declined | None:
         """Apply a message for this worker; note one that is out of bounds."""
         action = self._actions.get(type(message))
@@ -377,7 +429,7 @@ class Worker:
         if self._is_own(message):
             self._outbox.note_term(message.sequence, message.term)
             self._outbox.settle_counted(message.sequence, now_s)
-            self._membership.note_settled()
+            self._membership.note_settled(now_s)
 
     def _receive_refusal(self, message: Refusal, now_s: float) -> None:  # noqa: ARG002
         """Store the reason; a verdict or a welcome decides about the update."""
@@ -389,7 +441,7 @@ class Worker:
         elif self._is_own(message):
             self._outbox.note_term(message.sequence, message.term)
             self._outbox.settle_withdrawn(message.sequence, now_s)
-            self._membership.note_settled()
+            self._membership.note_settled(now_s)
 
     def _receive_published(self, message: Published, now_s: float) -> None:  # noqa: ARG002
         if self._membership.follows(message.epoch):

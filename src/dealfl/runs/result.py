@@ -148,22 +148,28 @@ class Threshold:
         return cls(outcome.min_waiting, example_j, delay_s, outcome.learned)
 
 
-def find_at_delay(curve: Sequence[Threshold], delay_s: float) -> float | None:
-    """Return the joules per example of a baseline at a mean delay; None beyond its thresholds.
+def find_at_delay(curve: Sequence[Threshold], delay_s: float) -> Threshold | None:
+    """Return what a baseline costs at a mean delay, between two thresholds; None beyond them.
 
-    Between two thresholds the logarithms are interpolated: joules fall like a power of the delay.
+    Logarithms are interpolated: joules fall like a power of the delay.
 
     Examples
     --------
-    >>> curve = [Threshold(5, 0.4, 3600.0, 100), Threshold(10, 0.2, 7200.0, 100)]
-    >>> round(find_at_delay(curve, 5091.0), 3), find_at_delay(curve, 9000.0)
-    (0.283, None)
+    >>> curve = [Threshold(5, 0.4, 3600.0, 100), Threshold(10, 0.2, 7200.0, 90)]
+    >>> found = find_at_delay(curve, 5091.0)
+    >>> found and (round(found.example_j, 3), found.learned), find_at_delay(curve, 9000.0)
+    ((0.283, 95), None)
     """
-    ordered = sorted((point.delay_s, point.example_j) for point in curve)
-    for (early_s, dear_j), (late_s, cheap_j) in pairwise(ordered):
-        if early_s <= delay_s <= late_s and early_s < late_s:
-            share = math.log(delay_s / early_s) / math.log(late_s / early_s)
-            return float(dear_j ** (1.0 - share) * cheap_j**share)
+    ordered = sorted(curve, key=lambda point: point.delay_s)
+    for early, late in pairwise(ordered):
+        if early.delay_s <= delay_s <= late.delay_s and early.delay_s < late.delay_s:
+            share = math.log(delay_s / early.delay_s) / math.log(late.delay_s / early.delay_s)
+            return Threshold(
+                waiting=round(early.waiting + share * (late.waiting - early.waiting)),
+                example_j=early.example_j ** (1.0 - share) * late.example_j**share,
+                delay_s=delay_s,
+                learned=round(early.learned + share * (late.learned - early.learned)),
+            )
     return None
 
 
@@ -181,13 +187,14 @@ class RunRecord:
 
     @property
     def fair_j(self) -> float | None:
-        """Joules per example that the fair baseline needs at the same mean delay; None if unknown.
+        """Joules per example that the fair baseline needs at the same mean delay.
 
-        All of its runs must have learned as many examples, or hardly more.
+        None if no threshold of it has that delay, or if it learns more than 2 % more examples.
         """
         delays = self.main.delays
-        points = [point for point in self.curve if self.main.learned >= _AS_MANY * point.learned]
-        return find_at_delay(points, delays.mean_s) if delays else None
+        fair = find_at_delay(self.curve, delays.mean_s) if delays else None
+        comparable = fair is not None and self.main.learned >= _AS_MANY * fair.learned
+        return fair.example_j if fair is not None and comparable else None
 
     @property
     def main(self) -> Outcome:

@@ -111,7 +111,9 @@ class Run:
         self.schemes = [own, *(scheme for scheme in others if scheme != own)]
         self._curve: list[str] = []
         if compare and fleet.job.sleep and own != FAIR:
-            self._curve = [f"{FAIR}@{waiting}" for waiting in fleet.thresholds]
+            own_waiting = fleet.job.rules.min_waiting  # is among those to be compared
+            waits = [waiting for waiting in fleet.thresholds if waiting != own_waiting]
+            self._curve = [f"{FAIR}@{waiting}" for waiting in waits]
         self._stopped, self._processes = False, require_processes(processes)
         self.statistics: Statistics | None = None  # of the first scheme's model
 
@@ -164,7 +166,9 @@ class Run:
             settings=self._folder.job_text(),
             started_from=str(self._start_from or ""),
             central=split.central_quality(),
-            curve=tuple(Threshold.of(done[scheme]) for scheme in self._curve),
+            curve=tuple(
+                Threshold.of(done[scheme]) for scheme in (self._curve and [FAIR, *self._curve])
+            ),
         )
 
     def save(self, result: RunRecord, write_page: Callable[[RunRecord, Path], None] | None) -> Path:

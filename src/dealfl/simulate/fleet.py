@@ -25,7 +25,7 @@ from dealfl.simulate.split import PARTITIONS, Change, Partition
 from dealfl.simulate.traffic import RadioKeys
 from dealfl.worker import WorkerKeys, find_scheme
 
-_STEPS = (1, 1.5, 2.5, 4, 6, 9)  # of its number of waiting examples
+_STEPS = (0.6, 1, 1.7, 3, 5, 8)  # of its number of waiting examples
 _MISSED = 3  # announcements, before a worker counts as asleep
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from dealfl.api import Fleet
 from dealfl.pages import Plot
-from dealfl.simulate import run_fleet
+from dealfl.runs import default_job
+from dealfl.settings import Document
+from dealfl.simulate import FleetSpec, read_fleet, run_fleet
 from dealfl.worker import COMPARED, find_scheme
 from dealfl_paper.drawing import axis, bars, scheme_label
 from dealfl_paper.figure import (
@@ -21,19 +23,25 @@ from dealfl_paper.figure import (
     values_of,
 )
 
+_STILL: dict[str, object] = {"change.at_h": 0.0, "job.max_h": 12.0}
 _TASKS: dict[str, dict[str, object]] = {  # keys in which a job differs from the default job
-    "digits": {},
-    "phishing": {"job.dataset": "phishing", "job.learner": "naive_bayes", "data.rows": 2000},
-    "movielens": {
+    "digits": _STILL,
+    "phishing": _STILL
+    | {"job.dataset": "phishing", "job.learner": "naive_bayes", "data.rows": 2000},
+    "movielens": _STILL
+    | {
         "job.dataset": "movielens",
         "job.learner": "personalized_pagerank",
         "data.rows": 300,
         "data.partition": "by_owner",
         "arrival.examples_per_hour": 20.0,
         "job.min_waiting": 20,
-        "job.workers_per_round": 6,
+        "job.wait_j": 0.0,
         "job.evaluate_every": 1000,
         "data.test_share": 0.4,
+        "arrival.recurs": False,
+        "worker.model": "stateless",
+        "worker.drift": False,
     },
 }
 _CHOICES = {"everyone": "with everyone", "uniform": "with a uniform choice"}
@@ -51,9 +59,19 @@ def _settings(quick: bool) -> list[Setting]:
     ]
 
 
+def _read_fleet(keys: dict[str, object]) -> FleetSpec:
+    """Return the default job with other keys; another learner does not have those of its own."""
+    document = Document.parse(default_job(), "digits.toml")
+    if "job.learner" in keys:
+        tables = {name: table for name, table in document.tables.items() if name != "learner"}
+        document = replace(document, tables=tables)
+    for key, value in keys.items():
+        document = document.replaced(key, value)
+    return read_fleet(document)
+
+
 def _run(setting: Setting) -> list[Row]:
-    keys = {**_TASKS[setting["task"]], "job.seed": setting["seed"]}
-    fleet = Fleet.from_job(settings=keys).simulated
+    fleet = _read_fleet({**_TASKS[setting["task"]], "job.seed": setting["seed"]})
     outcomes = {system: run_fleet(fleet.as_system(system)) for system in COMPARED}
     deal = outcomes["deal"]
     return [

@@ -2,9 +2,10 @@
 
 The fair baseline (`incremental`, uniform) sleeps, waits for examples, announces itself at most once
 a round and fetches the model as rarely. Its joules per learned example are interpolated, along its
-own thresholds, to DEAL's mean delay, if it then learns at most 2 % more examples. Energy is that of whole devices, modelled: every connection pays its round trips, every byte is
-priced as it is sent, and a transfer costs what it adds to the phone's own traffic. Seeds and
-settings are in system.toml, which was committed before they ran. `--part` runs one part.
+own thresholds, to DEAL's mean delay, if it then learns at most 2 % more examples. Energy is that of
+whole devices, modelled: every connection pays its round trips, every byte is priced as it is sent,
+and a transfer costs what it adds to the phone's own traffic. Seeds and settings are in system.toml,
+which was committed before they ran. `--part` runs one part.
 """
 
 import os
@@ -15,6 +16,7 @@ import dataclasses
 import hashlib
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 
@@ -111,7 +113,8 @@ def compare(report: Report, part: str, task: str, seeds: Sequence[int], keys: Ke
             {
                 "part": part, "task": task,
                 "own traffic an hour": keys.get("radio.own_per_hour", 15.0),
-                "DEAL against the baseline": what, "% of it at equal mean delay": _shown(known, 100),
+                "DEAL against the baseline": what,
+                "% of it at equal mean delay": _shown(known, 100),
                 "worst seed %": 100 * max(known, default=float("nan")),
                 "seeds without a bracket": len(found) - len(known),
                 "mJ an example": fmean(1e3 * one.example_j for one in outcomes),
@@ -244,7 +247,7 @@ def notice(report: Report, seeds: Sequence[int]) -> None:
 
 
 def check_sleepers(report: Report, seeds: Sequence[int]) -> None:
-    """Count the workers that hear of an erasure within `max_wait_s`, if nothing else delays them."""
+    """Count the workers that hear of an erasure within `max_wait_s`; nothing else delays them."""
     reached = workers = 0
     for seed in seeds:
         with progress(f"sleepers: seed {seed}"):
@@ -276,22 +279,19 @@ def run(quick: bool, parts: Sequence[str]) -> Report:
     seeds = SEEDS[: 1 if quick else None]
     digest = hashlib.sha256(SETTINGS.read_bytes()).hexdigest()[:16]
     report.rows.append({"settings": SETTINGS.name, "sha256": digest, "seeds": str(seeds)})
+    if quick:
+        compare(report, "lte", "digits", seeds, {"radio.own_per_hour": RATES[1]})
+        return report
     for part in ("lte", "wifi", "mixed"):
-        if part not in parts or (quick and part != "lte"):
-            continue
-        for task in TASKS if not quick else ["digits"]:
-            rates = RATES if part != "mixed" and not quick else RATES[1:2]
-            for rate in rates:
-                compare(report, part, task, seeds, {"radio.own_per_hour": rate})
-    if "change" in parts and not quick:
-        change(report, seeds, "labels")
-    if "labels" in parts and not quick:
-        for what in ("half", "features"):
-            change(report, seeds[:2], what)
-    if "notice" in parts and not quick:
-        notice(report, seeds)
-    if "sleepers" in parts:
-        check_sleepers(report, seeds)
+        rates = RATES if part != "mixed" else RATES[1:2]
+        for task, rate in product(TASKS, rates) if part in parts else ():
+            compare(report, part, task, seeds, {"radio.own_per_hour": rate})
+    for what in ("labels", "half", "features"):
+        if ("change" if what == "labels" else "labels") in parts:
+            change(report, seeds if what == "labels" else seeds[:2], what)
+    for part, measure in (("notice", notice), ("sleepers", check_sleepers)):
+        if part in parts:
+            measure(report, seeds)
     return report
 
 

@@ -59,8 +59,8 @@ def test_the_public_names_of_learners() -> None:
 def test_the_public_names_of_power() -> None:
     assert sorted(dealfl.power.__all__) == [
         "BaseLoad", "CLOCKS", "Calibration", "Energy", "EnergyModel", "FULL", "Fit",
-        "FrequencyControl", "GOVERNORS", "OperatingPoint", "PHONES", "Phone",
-        "PhoneClock", "PhoneSpending", "Profile", "QUICK", "REFERENCE_HZ", "Radio",
+        "FrequencyControl", "GOVERNORS", "OperatingPoint", "OwnTraffic", "PHONES", "Phone",
+        "PhoneClock", "PhoneSpending", "Profile", "QUICK", "RADIOS", "REFERENCE_HZ", "Radio",
         "SPEED_BAND", "Signalled", "Spent", "TARGET_ERROR", "TimeEstimate", "Traffic",
         "Training", "TrainingTime", "calibrate", "charge_per_cycle_c", "clock_hz",
         "efficient_frontier", "governor", "load_phone", "machine_clock", "phone",

@@ -75,7 +75,7 @@ def test_evictions_are_held_against_the_assigned_theta(battery: float, fits: boo
 
 
 def test_a_fleet_forgets_by_its_batteries_and_resumes_after_a_stop(tmp_path: Path) -> None:
-    made = read_fleet(document(BY_BATTERY | {"devices.2.battery": 0.3, "job.rounds": 12}))
+    made = read_fleet(document(BY_BATTERY | {"devices.2.battery": 0.3, "job.rounds": 24}))
     whole = run_fleet(made)
     fractions = {one.device: one.forget_fraction for one in whole.participants if one.replied}
     assert whole.exact

@@ -82,15 +82,17 @@ def test_no_example_waits_longer_than_agreed() -> None:
     assert MAX_WAIT_S - 600 < max(waited_s) < MAX_WAIT_S + 600, "until the next selection"
 
 
-def test_the_default_fleet_sleeps_and_leaves_the_bandit_a_choice() -> None:
+def test_the_default_fleet_rides_along_and_follows_a_change() -> None:
     outcome = run_fleet(read_fleet(Document.parse(default_job(), "digits.toml")))
     bursts = outcome.energy.bursts
     own = sum(bursts.get(cause, 0) for cause in ("announcement", "receipt", "keep-alive"))
     assert own <= 0.3 * bursts["training"]
-    assert outcome.candidates_per_place > 3
-    assert sum(one.able > 2 for one in outcome.rounds) > 0.75 * len(outcome.rounds)
-    assert outcome.median_delay_s is not None
-    assert outcome.median_delay_s < 3 * HOUR_S
+    assert outcome.energy.rides > 0.8 * sum(bursts.values())
+    assert outcome.delays is not None
+    assert outcome.delays.median_s < outcome.delays.mean_s < 3 * HOUR_S
+    assert outcome.recovery_s is not None
+    assert outcome.recovery_s < 24 * HOUR_S
+    assert outcome.single_updates == 0
     assert outcome.exact
 
 
@@ -129,5 +131,5 @@ def test_a_model_that_is_used_rarely_is_fetched_rarely() -> None:
         assert outcome.exact
         assert outcome.quality is not None
         fetched[fetch] = (outcome.energy.down_bytes, outcome.quality)
-    assert fetched["lazy"][0] < 0.6 * fetched["eager"][0], "most of it are headers"
+    assert fetched["lazy"][0] < 0.7 * fetched["eager"][0], "most of it are headers"
     assert abs(fetched["lazy"][1] - fetched["eager"][1]) < 0.03

@@ -42,7 +42,7 @@ from dealfl.simulate.outcome import (
     fleet_energy,
 )
 from dealfl.simulate.simulation import SERVER, Arrives, FleetSimulation, FleetState, Network
-from dealfl.simulate.split import Split, load_examples, split_examples
+from dealfl.simulate.split import Split, split_examples
 from dealfl.simulate.traffic import Askers, Traffic
 from dealfl.storage import replace_file
 from dealfl.worker import SCHEMES, Device, Journal, PhoneMeter, State, Worker
@@ -322,6 +322,7 @@ class FleetRun:
         return 0.0 < self.fleet.change.at_h * 3600.0 <= self.simulation.now_s
 
     def quality(self) -> float | None:
+        """Return the quality of the server's model on the test set of the present world."""
         split = self._changed if self._changed and self._is_changed else self.split
         return split.quality(self.server.model)
 
@@ -539,9 +540,8 @@ def split_fleet(
     fleet: FleetSpec, reading: Reading | None = None, *, changed: bool = False
 ) -> Split:
     """Split the examples of a fleet, or those after a change; they are read now, if not before."""
-    if changed:
-        reading = fleet.change.apply(reading or load_examples(fleet.plan))
-    return split_examples(fleet.plan, fleet.data, fleet.workers, fleet.job.seed, reading)
+    change = fleet.change if changed else None
+    return split_examples(fleet.plan, fleet.data, fleet.workers, fleet.job.seed, reading, change)
 
 
 def run_fleet(

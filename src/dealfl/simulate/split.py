@@ -158,9 +158,17 @@ def load_examples(plan: Plan) -> Reading:
 
 
 def split_examples(
-    plan: Plan, data: Partition, workers: int, seed: int, reading: Reading | None = None
+    plan: Plan,
+    data: Partition,
+    workers: int,
+    seed: int,
+    reading: Reading | None = None,
+    change: Change | None = None,
 ) -> Split:
-    """Split the examples of a job, as loaded or read now; the same seed gives the same split."""
+    """Split the examples of a job, as loaded or read now; the same seed gives the same split.
+
+    After a change, each worker has the same examples, in the same order, with other contents.
+    """
     task = plan.subject.task
     reading = reading or load_examples(plan)
     examples = reading.examples
@@ -175,6 +183,10 @@ def split_examples(
         )
     test, rest = order[:cut], order[cut:]
     parts = data.parts(examples, rest, workers, seed)
+    if change is not None:
+        reading = change.apply(reading)
+        examples = reading.examples
+        X = examples.features
     learner = plan.make()
     streams = [records_of(learner, reading, X, draw.permutation(rest[part])) for part in parts]
     held_out = _test_set(examples, X, test, seed)

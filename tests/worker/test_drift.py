@@ -1,0 +1,56 @@
+"""Drift: a live model that fails on new examples makes its worker forget the old ones."""
+
+import random
+
+import pytest
+
+from dealfl.worker.drift import DriftState
+
+
+def feed(
+    state: DriftState, miss: float, trainings: int, draw: random.Random, first: int = 1
+) -> int:
+    """Note trainings in which the model misses a share; return the first alarm, or 0."""
+    for number in range(first, first + trainings):
+        hits = sum(draw.random() >= miss for _ in range(6))
+        changed = state.note(hits / 6, 6, number)
+        if changed:
+            return changed
+    return 0
+
+
+@pytest.mark.parametrize("miss", [0.05, 0.3, 0.5])
+def test_a_change_is_noticed_within_a_few_trainings_and_dated(miss: float) -> None:
+    for seed in range(20):
+        draw = random.Random(seed)
+        state = DriftState()
+        assert not feed(state, miss, 20, draw)
+        changed = feed(state, 0.97, 8, draw, first=101)
+        assert changed >= 12, "at most the last trainings before it look like the new world"
+        assert state.alarms == 1
+        assert (state.tested, state.changed_at) == (0, 0), "it begins again"
+
+
+def test_false_alarms_are_rare() -> None:
+    alarms = 0
+    for seed in range(40):
+        state = DriftState()
+        draw = random.Random(seed)
+        for _ in range(100):  # 600 examples: five weeks of phones that get four an hour in all
+            feed(state, 0.3, 1, draw)
+        alarms += state.alarms
+    assert alarms <= 4, "40 phones, 24,000 examples: eight weeks of 3,000"
+
+
+def test_a_model_that_gets_better_raises_no_alarm() -> None:
+    state = DriftState()
+    for number in range(60):
+        assert not state.note(min(0.3 + number / 60, 1.0), 6, 1 + number)
+
+
+def test_scores_beyond_their_range_count_as_its_ends() -> None:
+    state = DriftState()
+    for number in range(4):
+        state.note(1.5, 10, 1 + number)
+    assert state.missed == 0
+    assert state.note(-7.0, 10, 50) == 50

@@ -19,7 +19,7 @@ from dealfl.settings import KEY_HEAD, key_rows, key_table, keys_of, nested_secti
 from dealfl.simulate.devices import Devices
 from dealfl.simulate.fleet import Faults
 from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES
-from dealfl.simulate.split import PARTITIONS
+from dealfl.simulate.split import PARTITIONS, Change
 from dealfl.simulate.traffic import RadioKeys
 from dealfl.worker import WorkerKeys
 
@@ -89,6 +89,7 @@ def _sections() -> Iterator[Titled]:
     yield from _variants("[availability]", AVAILABILITIES)
     yield "[faults]", Faults
     yield "[radio]", RadioKeys
+    yield "[change]", Change
     yield "[machine]", MachineKeys
     yield "[rewards]", RewardWeights
     yield from _of_names("[selection]", SELECTORS.usable())

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from dealfl.data import CATALOG, load
 from dealfl.features import feature_map
 from dealfl.learners import LEARNERS, Learner, settings_for
-from dealfl_paper.stand_ins import SHAPES, as_table, draw_meetings
 
 TIKHONOV = {  # the six datasets of the paper's comparisons, and the learner for each
     "housing": "tikhonov",
@@ -24,6 +24,7 @@ TIKHONOV = {  # the six datasets of the paper's comparisons, and the learner for
     "covtype": "tikhonov_classifier",
 }
 
+Int64s = NDArray[np.int64]
 Batch = tuple[Any, ...]  # the arguments of `learn`
 
 
@@ -101,3 +102,51 @@ def is_stand_in(dataset: str) -> bool:
 def count_examples(dataset: str) -> int:
     """Return the number of examples, from the catalog; an example is a row or a history."""
     return {"movielens": 943}.get(dataset, CATALOG[dataset].rows)
+
+
+# -- stand-ins of MovieLens' shapes: people, items, ratings and their medians are MovieLens' ------
+
+_LEAST = 20  # ratings of a person, in both datasets
+_SPREAD = 1.14  # of the logarithm of the ratings above these: 45 and 76 at the median
+_HEAD = 4.6  # how fast the popularity of items falls among the popular ones,
+_TAIL = 3.8  # and among the others; fitted to the ratings of items of MovieLens 100k
+_MOST = 0.6  # of the items, for one person
+
+
+class Shape(NamedTuple):
+    """The size of a dataset of histories."""
+
+    people: int
+    items: int
+    ratings: int
+
+
+SHAPES = {
+    "movielens-100k-like": Shape(943, 1_682, 100_000),
+    "movielens-1m-like": Shape(6_040, 3_706, 1_000_209),
+}
+
+
+def draw_meetings(shape: Shape, seed: int = 0) -> tuple[tuple[int, ...], ...]:
+    """Return the items of each person, in the order of time."""
+    rng = np.random.default_rng(seed)
+    above = rng.lognormal(0.0, _SPREAD, shape.people)
+    above *= (shape.ratings - _LEAST * shape.people) / above.sum()
+    lengths = np.minimum(_LEAST + np.rint(above), _MOST * shape.items).astype(np.int64)
+    ranks = np.linspace(0.0, 1.0, shape.items)
+    chances = -(_HEAD * ranks**0.5 + _TAIL * ranks**4)
+    numbers = rng.permutation(shape.items)
+    return tuple(
+        # the largest of these sums are a draw without replacement, in the order of the draw
+        tuple(numbers[np.argsort(-(chances + rng.gumbel(size=shape.items)))[:length]].tolist())
+        for length in lengths.tolist()
+    )
+
+
+def as_table(meetings: tuple[tuple[int, ...], ...], items: int) -> sparse.csr_array:
+    """Return one row per person, with 1 for each of its items."""
+    rows = [sorted(history) for history in meetings]
+    starts = np.cumsum([0, *map(len, rows)])
+    columns = np.concatenate([np.array(row, dtype=np.int64) for row in rows])
+    ones = np.ones(len(columns), dtype=np.int64)
+    return sparse.csr_array((ones, columns, starts), shape=(len(rows), items))

@@ -4,7 +4,7 @@ import numpy as np
 
 from dealfl_paper.figure import Row, Verdict
 from dealfl_paper.figures.time import FIGURE
-from dealfl_paper.stand_ins import SHAPES, Shape, as_table, draw_meetings
+from dealfl_paper.problems import SHAPES, Shape, as_table, draw_meetings
 
 
 def test_histories_have_the_shape_and_skew_of_movielens_100k() -> None:

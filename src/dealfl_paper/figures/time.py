@@ -32,9 +32,8 @@ from dealfl_paper.figure import (
     values_of,
 )
 from dealfl_paper.one_user import CHANGES, LABELS, NEW, change_models, label_of, largest
-from dealfl_paper.problems import count_examples, is_stand_in
+from dealfl_paper.problems import SHAPES, count_examples, is_stand_in
 from dealfl_paper.replica import time_rows
-from dealfl_paper.stand_ins import SHAPES
 
 _SIZES = (300, 3_000, 30_000)
 _ORDERS = {"personalized_pagerank": 2, "neighbors": 3, "naive_bayes": 2, "tikhonov": 2}

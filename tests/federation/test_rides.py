@@ -16,8 +16,8 @@ def sleep(**other: Any) -> Sleep:
     return Sleep(job="job", worker="w", **(plain | other))
 
 
-def asleep(**other: Any) -> Worker:
-    one = welcomed(sleeps=sleep())
+def asleep(*, notices: bool = True, **other: Any) -> Worker:
+    one = welcomed(sleeps=sleep(), notices_traffic=notices)
     one.handle([sleep(**other)], 1.0)
     assert one.is_asleep
     return one
@@ -63,6 +63,12 @@ def test_a_worker_that_was_not_told_to_ride_does_not() -> None:
     assert not one.note_traffic(True, 900.0)
     one.ingest(ROWS[2:3])
     assert calls(one, 901.0), "enough wait"
+
+
+def test_a_worker_that_does_not_notice_traffic_does_not_wait_for_it() -> None:
+    one = asleep(notices=False)
+    one.ingest(ROWS[:3])
+    assert calls(one, 10.0)
 
 
 def test_traffic_that_never_comes_delays_nobody_beyond_the_time_of_the_sleep() -> None:

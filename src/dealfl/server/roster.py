@@ -245,9 +245,8 @@ def _candidate(
         return None
     weight = compute_weight(row, energy_j, rules.rewards.half_example_j)
     overdue = _overdue(row, rules, now_s)
-    if (
-        overdue or row.rides
-    ) and not row.call_by_s:  # it has called and waits: those asleep can be selected later
+    has_called = not row.call_by_s  # those asleep can be selected later
+    if has_called and (overdue or row.rides):
         weight = MAX_WEIGHT
     return Candidate(row.name, weight, expected.elapsed_s if expected else None, energy_j, overdue)
 

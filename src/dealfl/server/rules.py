@@ -79,13 +79,16 @@ class Rules(Struct, frozen=True, kw_only=True):
     wait_j: Annotated[
         Amount,
         Meta(
-            description="energy that an example's wait for another is worth: a worker sleeps until "
-            "√(price of a call / wait_j) examples wait, or `min_waiting`; 0: until `min_waiting`"
+            description="energy that an hour's wait of an example is worth: a worker sleeps until "
+            "√(2 · price of a call · examples an hour / wait_j) wait, or `min_waiting`; 0: off"
         ),
     ] = 0.0
     ride_along: Annotated[
         bool,
-        Meta(description="sleeping workers call while other traffic of the phone has its radio on"),
+        Meta(
+            description="sleeping workers call while other traffic of the phone has its radio on; "
+            "in simulations only: a worker process does not notice other traffic yet"
+        ),
     ] = False
     ride_wait_s: Annotated[
         Amount, Meta(description="time for which a worker with enough examples waits for a ride")

@@ -253,6 +253,7 @@ class FleetRun:
             sleeps=job.first_sleep,
             min_examples=job.rules.min_examples_per_update,
             enough=job.rules.min_waiting,
+            notices_traffic=self.fleet.radio.own_per_hour > 0,
             clock=self.devices[name],
             keys=self.fleet.worker,
         )

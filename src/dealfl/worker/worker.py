@@ -67,6 +67,7 @@ class Membership:
         announce_every_s: float,
         sleeps: Sleep | None,
         enough: int,
+        notices_traffic: bool,
     ) -> None:
         self._journal = journal
         self._outbox = outbox
@@ -77,6 +78,7 @@ class Membership:
         self._sleeps = sleeps is not None
         self._first_sleep = sleeps
         self._enough = enough
+        self._notices_traffic = notices_traffic
         self.must_announce = False  # whether the next call announces the worker in any case
         self.rides = False  # whether other traffic had the radio on when it called
 
@@ -121,7 +123,7 @@ class Membership:
         state = self._journal.state
         state.settled_s = now_s
         if self._sleeps:
-            state.call = _expect_call(message, now_s)
+            state.call = self._expect_call(message, now_s)
             state.is_calling = False
             self.must_announce = self.rides = False
 
@@ -139,7 +141,7 @@ class Membership:
         """Wake up if enough examples wait, if it is time, or if the clock jumped back."""
         state = self._journal.state
         if self._first_sleep is not None and state.settled_s is None:  # it never called
-            state.call = _expect_call(self._first_sleep, now_s)
+            state.call = self._expect_call(self._first_sleep, now_s)
             state.settled_s = now_s
         call = self._call
         if call is not None:
@@ -151,6 +153,14 @@ class Membership:
             if has_waited or is_time or self.must_announce or self.can_ride(now_s):
                 state.is_calling = True
                 self.must_announce = True
+
+    def _expect_call(self, sleep: Sleep, now_s: float) -> Call:
+        """Return when to call; who does not notice other traffic does not wait for a ride."""
+        until_s = now_s + sleep.within_s
+        if not self._notices_traffic:
+            return Call(sleep.waiting, now_s, until_s)
+        any_from_s = now_s + sleep.ride_any_s if sleep.ride_any_s else math.inf
+        return Call(sleep.waiting, now_s, until_s, sleep.ride_s, any_from_s)
 
     def note_disconnect(self) -> None:
         """Sleep again until the next ride, if the connection of a worker that rides is lost."""
@@ -242,11 +252,6 @@ class Membership:
         return None if due_s == math.inf else due_s
 
 
-def _expect_call(sleep: Sleep, now_s: float) -> Call:
-    any_from_s = now_s + sleep.ride_any_s if sleep.ride_any_s else math.inf
-    return Call(sleep.waiting, now_s, now_s + sleep.within_s, sleep.ride_s, any_from_s)
-
-
 def _call_at_s(call: Call) -> float:
     """Return when a sleeping worker calls without a ride."""
     if call.enough_s is None:
@@ -278,6 +283,7 @@ class Worker:
         clock: Signalled | None = None,
         min_examples: int = 1,  # new ones in an update; erasures are exempt
         enough: int = 1,  # waiting examples that are worth a round
+        notices_traffic: bool = False,  # other traffic of the phone, by `note_traffic`
     ) -> None:
         self.job = job
         self.name = check_id(name)
@@ -301,6 +307,7 @@ class Worker:
             announce_every_s,
             sleeps,
             enough,
+            notices_traffic,
         )
         self._resident = ResidentModel(journal, make, keys.memory) if keys.is_resident else None
         self._model = LocalModel(journal, make, self._resident)

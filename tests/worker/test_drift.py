@@ -54,3 +54,11 @@ def test_scores_beyond_their_range_count_as_its_ends() -> None:
         state.note(1.5, 10, 1 + number)
     assert state.missed == 0
     assert state.note(-7.0, 10, 50) == 50
+
+
+def test_the_change_is_dated_to_the_first_training_that_spoke_for_it() -> None:
+    state = DriftState()
+    for number in range(1, 5):
+        assert not state.note(0.9, 10, number)
+    assert not state.note(0.0, 3, 70)
+    assert state.note(0.0, 3, 80) == 70

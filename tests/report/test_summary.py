@@ -1,10 +1,14 @@
 """The summary: what was left out and what can not be kept is said, too."""
 
 from dataclasses import replace
+from pathlib import Path
 
-from dealfl.report import summarize
-from dealfl.runs import RunRecord
+import pytest
+
+from dealfl.report import summarize, write_page
+from dealfl.runs import RunRecord, Threshold
 from dealfl.server.selection import OverPromise
+from dealfl.simulate.traffic import Delays
 
 
 def test_what_was_left_out_or_promised_too_often_is_said(result: RunRecord) -> None:
@@ -40,3 +44,24 @@ def test_more_work_is_a_loss_and_no_saving(result: RunRecord) -> None:
         told = summarize(RunRecord(result.job, (main, *result.outcomes[1:])))
         assert said in told
         assert "less work -" not in told
+
+
+def test_energy_is_compared_with_the_fair_baseline_at_the_same_mean_delay(
+    result: RunRecord, tmp_path: Path
+) -> None:
+    main = replace(result.main, delays=Delays(3000.0, 5091.0, 9000.0), changed_at_s=3600.0)
+    fair_j = 4.0 * main.example_j
+    curve = tuple(
+        Threshold(waiting, fair_j * factor, delay_s, main.learned)
+        for waiting, factor, delay_s in ((5, 2**0.5, 3600.0), (10, 0.5**0.5, 7200.0))
+    )
+    record = replace(result, outcomes=(main, *result.outcomes[1:]), curve=curve)
+    assert record.fair_j == pytest.approx(fair_j, rel=1e-3)
+    told = summarize(record)
+    assert "at the same mean delay, 1 h 24 min: 75\u00a0% less." in told
+    assert "The world changed after 1 h 0 min." in told
+    write_page(record, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "for an example, than a fair baseline at the same mean delay" in page
+    more = replace(main, learned=int(main.learned * 0.97))
+    assert replace(record, outcomes=(more,)).fair_j is None, "the baseline learns more"

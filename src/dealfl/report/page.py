@@ -10,10 +10,12 @@ from dealfl.escaping import for_html
 from dealfl.pages import Cell, details, draw, page, plot_section, table
 from dealfl.report.plots import energy_plots, phone_plots, round_plots
 from dealfl.report.wording import (
+    change_sentence,
     clock_sentence,
     describe_comparison,
     explain_terms,
     exposure_sentence,
+    fair_sentence,
     format_count,
     format_duration,
     format_energy,
@@ -103,7 +105,8 @@ def _head(result: RunRecord) -> str:
 
 def _sentences(result: RunRecord) -> str:
     main = result.main
-    described = [describe_comparison(result, comparison) for comparison in result.comparisons()]
+    described = [fair_sentence(result), change_sentence(result)]
+    described += [describe_comparison(result, comparison) for comparison in result.comparisons()]
     described += [radio_sentence(main), clock_sentence(main), exposure_sentence(main)]
     return "".join(f"<p>{for_html(words)}</p>\n" for words in described if words)
 
@@ -115,6 +118,9 @@ def _figures(result: RunRecord) -> list[str]:
     whole, against = format_energy(main.energy.whole_j), "all phones, the whole run"
     if beside is not None and beside.whole_saved is not None:
         whole, against = format_saving(beside.whole_saved), f"than {scheme_name(beside.scheme)}"
+    if result.fair_j is not None:
+        whole = format_saving(1.0 - main.example_j / result.fair_j)
+        against = "for an example, than a fair baseline at the same mean delay"
     daily, delay_s = main.battery_per_day, main.median_delay_s
     digest = ("equal", "good") if main.exact else ("NOT EQUAL", "bad")
     noise = f"± {1.96 * main.quality_error:.4f}; {main.trivial.name} {main.trivial.quality:.4f}"

@@ -147,6 +147,8 @@ def _with_noise(result: RunRecord, traces: list[Trace]) -> list[Trace]:
 
 def _describe_dips(result: RunRecord) -> str:
     """Return where curves fall beyond the noise and rise again, and why if the learner shows it."""
+    if result.main.changed_at_s:  # after a change, every model is wrong for a while
+        return ""
     dips = {scheme_name(outcome.scheme): _find_dip(outcome) for outcome in result.outcomes}
     deep = {name: dip for name, dip in dips.items() if dip is not None}
     listed = ", ".join(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 
 from dealfl.errors import BadInput, OutOfBounds
-from dealfl.learners import Learner, RowLearner, Statistics
+from dealfl.learners import Learner, RowLearner, Statistics, as_matrix
 
 Verb = Callable[[Any, Any], object]
 Floats = NDArray[np.float64]
@@ -34,6 +35,7 @@ Matrix = NDArray[Any] | sparse.csr_array
 _ROOM = 16  # costs 4 of the 30 bits of a feature
 _WIDE_ROOM = 1 << 14  # leaves 16 of them
 _SMALLEST = 2.0**-200  # of a bound
+_MAX_FEATURES = 1 << 24  # of any learner
 _MIN_STEPS = 1 << 10  # of a grid in the range of a feature
 
 
@@ -119,6 +121,60 @@ def warn_if_coarse(
             lost = f"{varies} and is rounded to multiples of {step:g}: differences are lost"
             warnings.warn(f"{lost}; {remedy}", UserWarning, stacklevel=5)
             return
+
+
+# -- odd arrays -----------------------------------------------------------------------------------
+
+
+class WrongKind(BadInput, TypeError):
+    """Input of a kind that cannot be used; scikit-learn's checks want a `TypeError`."""
+
+
+@contextmanager
+def refusing(what: str, remedy: str) -> Iterator[None]:
+    """Turn what numpy and scikit-learn raise for odd arrays into bad input."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except ValueError as error:
+        raise BadInput(f"{what} cannot be used: {error}") from None
+    except (TypeError, ArithmeticError, AttributeError, LookupError) as error:
+        problem = str(error).removesuffix(".")
+        raise WrongKind(f"{what} cannot be used: {problem}; {remedy}") from None
+
+
+def without_mask(values: Any, what: str) -> Any:  # noqa: ANN401
+    """Return values, or raise `BadInput` if some are masked: scikit-learn would read below."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        masked = f"{what} has {int(np.sum(values.mask))} masked values"
+        raise BadInput(f"{masked}; fill them, or leave out their rows")
+    return values
+
+
+def sound_table(X: Any) -> Any:  # noqa: ANN401
+    """Return a table; a sparse one is checked first, because scipy reads beyond bad indices."""
+    is_sparse = sparse.issparse(X)
+    if not is_sparse:
+        for dtype in (getattr(X, "dtype", None), *getattr(X, "dtypes", ())):
+            if getattr(dtype, "kind", None) in ("m", "M", "V"):  # numpy ignores the unit of times
+                raise BadInput(f"X holds {dtype} values; it must hold real numbers: convert them")
+        return without_mask(X, "X")
+    columns = X.shape[-1]
+    if columns > _MAX_FEATURES:  # before bounds are taken from each
+        raise BadInput(f"X has {columns} columns; use at most {_MAX_FEATURES}, or hash features")
+    return as_matrix(X, columns)
+
+
+def real_vector(y: NDArray[Any]) -> Floats:
+    """Return targets as finite floats, or raise `BadInput`."""
+    if y.dtype.kind not in "biuf":
+        raise BadInput(f"y holds {y.dtype} values; it must hold real numbers: convert them")
+    with np.errstate(over="ignore"):
+        targets = y.astype(np.float64)
+    if not np.isfinite(targets).all():
+        raise BadInput(f"y holds {y[~np.isfinite(targets)][0]!r}; it must be a finite float64")
+    return targets
 
 
 # -- estimators -----------------------------------------------------------------------------------
@@ -277,22 +333,21 @@ class ForgettingEstimator(Learned):
             )
 
     def _checked(self, X: object, y: object, **checks: Any) -> tuple[Matrix, NDArray[Any]]:  # noqa: ANN401
-        checked: tuple[Matrix, NDArray[Any]] = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=np.float64,
-            y_numeric=is_regressor(self),
-            **checks,
-        )
-        return checked
+        numeric = is_regressor(self)
+        rows, targets = self._validated(X, without_mask(y, "y"), y_numeric=numeric, **checks)
+        return rows, real_vector(targets) if numeric else targets
 
     def _rows(self, X: object) -> Matrix:
         """Return rows to predict."""
         check_is_fitted(self)
-        rows: Matrix = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        rows: Matrix = self._validated(X, reset=False)
         return rows
+
+    def _validated(self, X: object, *y: object, **checks: Any) -> Any:  # noqa: ANN401
+        """Return what scikit-learn makes of rows and targets."""
+        rows = sound_table(X)
+        with refusing("X or y", "give tables of numbers, and numbers or strings as y"):
+            return validate_data(self, rows, *y, accept_sparse="csr", dtype=np.float64, **checks)
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
         tags = super().__sklearn_tags__()
@@ -342,5 +397,6 @@ class ForgettingClassifier(ClassifierMixin, ForgettingEstimator):  # type: ignor
     def _checked(self, X: object, y: object, **checks: Any) -> tuple[Matrix, NDArray[Any]]:  # noqa: ANN401
         rows, labels = super()._checked(X, y, **checks)
         if len(labels):
-            check_classification_targets(labels)
+            with refusing("y", "give numbers or strings"):
+                check_classification_targets(labels)
         return rows, labels

@@ -24,6 +24,7 @@ from dealfl.sklearn.base import (
     is_auto,
     proposed_bound,
     range_of,
+    refusing,
     shared_bound,
 )
 
@@ -177,7 +178,8 @@ class MultinomialNB(ForgettingClassifier):
     def _checked(self, X: object, y: object, **checks: Any) -> tuple[Matrix, NDArray[Any]]:  # noqa: ANN401
         rows, labels = super()._checked(X, y, **checks)
         if rows.shape[0]:
-            check_non_negative(rows, "MultinomialNB (input X)")
+            with refusing("X", "give counts"):
+                check_non_negative(rows, "MultinomialNB (input X)")
         return rows, labels
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401

@@ -23,17 +23,25 @@ from statistics import fmean
 from msgspec.structs import replace
 from reporting import Report, main, progress
 
+from dealfl.learners import StoredRecord, cycles_of, statistics_of
+from dealfl.power import PHONES, RADIOS, PhoneSpending, Spent, Training, phone, phone_clock
+from dealfl.protocol import pack
 from dealfl.runs import FAIR, Threshold, default_job
 from dealfl.runs.result import find_at_delay
 from dealfl.settings import Document
 from dealfl.simulate import Estimate, FleetSpec, Outcome, read_fleet, run_fleet, start_run
+from dealfl.simulate.fleet_run import split_fleet
+from dealfl.simulate.split import load_examples
 
 SETTINGS = Path(__file__).with_name("system.toml")
 _GIVEN = tomllib.loads(SETTINGS.read_text("utf-8"))
 SEEDS: list[int] = _GIVEN["seeds"]
 TASKS: dict[str, dict[str, object]] = _GIVEN["tasks"]
 RATES = (6.0, 15.0, 30.0)
-PARTS = ["lte", "wifi", "mixed", "change", "labels", "notice", "sleepers"]
+COMPARED = {
+    f"{radio}-{task}": (radio, task) for radio in ("lte", "wifi", "mixed") for task in TASKS
+}
+PARTS = [*COMPARED, "labels", "half", "features", "notice", "sleepers", "rows", "compute"]
 AS_MANY = 0.98
 ERASED_S = 5 * 3600.0
 
@@ -47,8 +55,9 @@ def read_task(task: str, seed: int, radio: str = "", keys: Keys | None = None) -
     given = {**TASKS[task], **(keys or {}), "job.seed": seed}
     dropped = {"learner"} if "job.learner" in given else set()
     tables = {name: table for name, table in document.tables.items() if name not in dropped}
-    if radio:
-        tables["devices"] = [{**group, "radio": radio} for group in tables["devices"]]
+    count = {"count": _GIVEN["phones_of_a_kind"]}
+    over = {"radio": radio} if radio else {}
+    tables["devices"] = [{**group, **count, **over} for group in tables["devices"]]
     document = dataclasses.replace(document, tables=tables)
     for key, value in given.items():
         document = document.replaced(key, value)
@@ -93,6 +102,7 @@ def compare(report: Report, part: str, task: str, seeds: Sequence[int], keys: Ke
     radio = "" if part == "mixed" else part
     shares: dict[str, list[float | None]] = {"riding": [], "both ride": [], "neither rides": []}
     outcomes = []
+    curves = []
     for seed in seeds:
         rate = keys.get("radio.own_per_hour", "")
         with progress(f"{part}: {task}, {rate} an hour, seed {seed}"):
@@ -100,8 +110,9 @@ def compare(report: Report, part: str, task: str, seeds: Sequence[int], keys: Ke
             ours = run_fleet(fleet)
             fair = curve(fleet)
             outcomes.append(ours)
+            curves.append(fair)
             shares["riding"].append(ratio(ours, fair))
-            if rate in ("", RATES[1]):
+            if part != "wifi" and rate in ("", RATES[1]):
                 shares["both ride"].append(ratio(ours, curve(fleet, rides=True)))
             if part == "mixed":
                 shares["neither rides"].append(ratio(run_fleet(without_rides(fleet)), fair))
@@ -129,6 +140,17 @@ def compare(report: Report, part: str, task: str, seeds: Sequence[int], keys: Ke
             }
         )  # fmt: skip
         _check(report, part, task, what, known, len(found))
+    for points in zip(*curves, strict=True):
+        report.rows.append(
+            {
+                "curve of the baseline over": part, "task": task,
+                "own traffic an hour": keys.get("radio.own_per_hour", 15.0),
+                "it waits for": points[0].waiting,
+                "baseline: mJ an example": fmean(1e3 * point.example_j for point in points),
+                "its mean delay h": fmean(point.delay_s for point in points) / 3600,
+                "it learned": fmean(point.learned for point in points),
+            }
+        )  # fmt: skip
 
 
 def _check(
@@ -167,7 +189,7 @@ def follow(outcome: Outcome) -> list[tuple[float, float]]:
 
 def change(report: Report, seeds: Sequence[int], what: str) -> None:
     """Change the world after two days: how long until the model is as good as a new one?"""
-    for task in ("phishing", "digits"):
+    for task in ("digits",) if what == "half" else ("phishing",):  # phishing has two classes
         keys = {**_GIVEN["change"], "change.what": what}
         hours: dict[str, list[float | None]] = {"deal": [], "original": [], FAIR: []}
         alarms = []
@@ -205,6 +227,21 @@ def change(report: Report, seeds: Sequence[int], what: str) -> None:
         )  # fmt: skip
 
 
+def change_labels(report: Report, seeds: Sequence[int]) -> None:
+    """Invert all labels."""
+    change(report, seeds, "labels")
+
+
+def change_half(report: Report, seeds: Sequence[int]) -> None:
+    """Permute half of the classes."""
+    change(report, seeds[:2], "half")
+
+
+def change_features(report: Report, seeds: Sequence[int]) -> None:
+    """Mirror the features."""
+    change(report, seeds[:2], "features")
+
+
 def _fresh(keys: Keys) -> Keys:
     """Return the keys of a fleet that begins at the change, so that it has nothing to forget."""
     left_h = float(str(keys["job.max_h"])) - float(str(keys["change.at_h"]))
@@ -222,28 +259,198 @@ def _recovered(
     return None
 
 
+# -- computing -------------------------------------------------------------------------------------
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+LIMITS = {"tikhonov-covtype": 0.25, "neighbors-covtype": 0.35, "pagerank-jester": 0.65}
+CALLS = {"tikhonov_classifier": 0.25, "neighbors": 0.35, "personalized_pagerank": 0.65}
+FEW = 20  # examples in a call
+MOST = 10**9  # rows, beyond which nobody asks
+
+
+@dataclasses.dataclass(frozen=True)
+class Retraining:
+    """The work of a learner on the real records of a job, and the bytes of its updates."""
+
+    job: str
+    learner: str
+    row_operations: float
+    few_operations: int
+    few_bytes: int
+
+    @classmethod
+    def read(cls, path: Path | None) -> "Retraining":
+        """Count the operations of a job's records; of the default job without a path."""
+        document = Document.read(path) if path else Document.parse(default_job(), "digits.toml")
+        fleet = read_fleet(document)
+        split = split_fleet(fleet)
+        stream = max(split.streams, key=len)
+        records = [StoredRecord(owner.encode(), body) for owner, body in stream]
+        work = statistics_of(split.make, records)[1]
+        few, few_work = statistics_of(split.make, records[:FEW])
+        return cls(
+            job=path.stem if path else "digits", learner=fleet.learner,
+            row_operations=work.operations / len(records), few_operations=few_work.operations,
+            few_bytes=len(pack(few.to_bytes())),
+        )  # fmt: skip
+
+    def original(self, name: str, radio: str, rows: int) -> Spent:
+        """Return what a call costs that learns all rows from scratch."""
+        operations = round(self.row_operations * rows)
+        return self._spend(name, radio, "interactive", learned_operations=operations)
+
+    def incremental(self, name: str, radio: str) -> Spent:
+        """Return what a call costs that learns the new rows."""
+        return self._spend(name, radio, "interactive", learned_operations=self.few_operations)
+
+    def deal(self, name: str, radio: str) -> Spent:
+        """Return what a call costs that learns the new rows, and forgets as many."""
+        few = self.few_operations
+        return self._spend(name, radio, "deal", learned_operations=few, forgotten_operations=few)
+
+    def _spend(self, name: str, radio: str, clock: str, **work: int) -> Spent:
+        one = phone(name).over(radio)
+        laws = cycles_of(self.learner).of_worker
+        spending = PhoneSpending(one, laws, clock=phone_clock(one, clock))
+        return spending.of(Training(sent_bytes=self.few_bytes, **work))
+
+    def break_even(self, name: str, radio: str) -> int:
+        """Return from how many rows on retraining costs more than the radio of its call."""
+        low, high = 0, 1
+        while high < MOST and not self._computes_more(name, radio, high):
+            low, high = high, 4 * high
+        while high - low > max(low // 100, 1):
+            middle = (low + high) // 2
+            if self._computes_more(name, radio, middle):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _computes_more(self, name: str, radio: str, rows: int) -> bool:
+        spent = self.original(name, radio, rows)
+        return spent.compute.total_j > spent.radio.total_j
+
+
+def list_rows(report: Report, seeds: Sequence[int]) -> None:
+    """List from how many local rows on retraining costs more than the radio."""
+    del seeds  # the laws and prices of a call depend on none
+    names = list(PHONES.usable())
+    jobs = [None, *sorted((EXAMPLES / "jobs").glob("*.toml"))]
+    for path in jobs:
+        with progress(f"rows: {path.stem if path else 'digits'}"):
+            work = Retraining.read(path)
+        for radio in RADIOS:
+            rows: Keys = {"job": work.job, "learner": work.learner, "radio": radio}
+            rows |= {f"rows, {name}": work.break_even(name, radio) for name in names}
+            deal_j = sum(work.deal(name, radio).whole.total_j for name in names)
+            few_j = sum(work.incremental(name, radio).whole.total_j for name in names)
+            for held in (1_000, 10_000, 100_000):
+                all_j = sum(work.original(name, radio, held).whole.total_j for name in names)
+                rows[f"DEAL, incremental: % of original with {held:,} rows"] = (
+                    f"{100 * deal_j / all_j:.1f}, {100 * few_j / all_j:.1f}"
+                )
+                if (held, radio) == (10_000, "wifi") and work.learner in CALLS:
+                    limit = CALLS[work.learner]
+                    report.check(
+                        f"{work.job}, a call over wifi, 10,000 local rows, mean of the phones",
+                        f"≤ {limit:.0%} of original", f"{100 * deal_j / all_j:.1f} %",
+                        deal_j / all_j <= limit,
+                    )  # fmt: skip
+            report.rows.append(rows)
+
+
+def compute(report: Report, seeds: Sequence[int]) -> None:
+    """Compare whole devices that hold 10,000 rows: DEAL and incremental against original."""
+    given: dict[str, Keys] = _GIVEN["compute"]
+    for name, limit in LIMITS.items():
+        document = Document.read(EXAMPLES / "large" / f"{name}.toml")
+        for key, value in (given["all"] | given[name]).items():
+            document = document.replaced(key, value)
+        reading = load_examples(read_fleet(document).plan)
+        shares: dict[str, list[float]] = {"deal": [], "incremental": []}
+        held, exact = [], 0
+        for seed in seeds:
+            with progress(f"compute: {name}, seed {seed}"):
+                fleet = read_fleet(document.replaced("job.seed", seed))
+                split = split_fleet(fleet, reading)
+                outcomes = {
+                    scheme: run_fleet(fleet.as_system(scheme), split=split)
+                    for scheme in ("deal", "incremental", "original")
+                }
+            original = outcomes["original"]
+            for scheme, known in shares.items():
+                known.append(_later_j(outcomes[scheme]) / _later_j(original))
+            held += [one.held for one in original.participants]
+            exact += sum(one.exact for one in outcomes.values())
+        report.rows.append(
+            {
+                "part": "compute", "job": name, "rows held": fmean(held),
+                "DEAL, % of original": _shown(shares["deal"], 100),
+                "incremental, % of original": _shown(shares["incremental"], 100),
+                "exact runs": f"{exact} of {3 * len(seeds)}",
+            }
+        )  # fmt: skip
+        report.check(
+            f"{name}, wifi, {fmean(held):,.0f} local rows: DEAL's joules per example",
+            f"≤ {limit:.0%} of original", f"{_shown(shares['deal'], 100)} %",
+            fmean(shares["deal"]) <= limit,
+        )  # fmt: skip
+
+
+def _later_j(outcome: Outcome) -> float:
+    """Return joules per example after every phone has learned the rows that it begins with."""
+    first, last = outcome.rounds[0], outcome.rounds[-1]
+    learned = 0
+    for row in outcome.rounds:
+        learned += row.learned
+        first = row
+        if learned >= 0.94 * outcome.learned:
+            break
+    whole_j = last.compute_j + last.radio_j - first.compute_j - first.radio_j
+    return whole_j / max(outcome.learned - learned, 1)
+
+
 # -- other parts -----------------------------------------------------------------------------------
 
 
 def notice(report: Report, seeds: Sequence[int]) -> None:
-    """Vary how soon own traffic is noticed, how long it is, the tail and the round trip."""
-    for radio in ("wifi", "lte"):
-        grids: dict[str, Sequence[float]] = {
-            "radio.notice_s": (0.1, 0.3, 1.0, 5.0), "radio.own_scale": (0.2, 1.0, 5.0),
-            "radio.tail_s": (1.0, 3.0, 6.0, 11.6) if radio == "lte" else (),
-            "radio.rtt_s": (0.0, 0.3, 0.5, 1.0),
-        }  # fmt: skip
-        for key, values in grids.items():
-            for value in values:
-                with progress(f"{radio}: {key} = {value}"):
-                    fleet = read_task("digits", seeds[0], radio, {key: value})
-                    share = ratio(run_fleet(fleet), curve(fleet))
-                report.rows.append(
-                    {
-                        "radio": radio, "key": key, "value": value,
-                        "% of the fair baseline, one seed": None if share is None else 100 * share,
-                    }
-                )  # fmt: skip
+    """Vary how soon own traffic is noticed and how long it is, the tail and the round trip."""
+    seeds = seeds[:1]
+    for radio, scale in product(RADIOS, (0.2, 1.0, 5.0)):
+        keys: Keys = {"radio.own_scale": scale}
+        points = [curve(read_task("phishing", seed, radio, keys)) for seed in seeds]
+        for notice_s in (0.1, 0.3, 1.0, 5.0):
+            varied = keys | {"radio.notice_s": notice_s}
+            _vary(report, radio, varied, seeds, points)
+    for radio in RADIOS:
+        tails = [{"radio.tail_s": tail_s} for tail_s in (1.0, 3.0, 6.0, 11.6)]
+        trips = [{"radio.rtt_s": rtt_s} for rtt_s in (0.0, 0.3, 0.5, 1.0)]
+        for varied in (*(tails if radio == "lte" else ()), *trips):
+            points = [curve(read_task("phishing", seed, radio, varied)) for seed in seeds]
+            _vary(report, radio, varied, seeds, points)
+
+
+def _vary(
+    report: Report, radio: str, keys: Keys, seeds: Sequence[int], points: Sequence[list[Threshold]]
+) -> None:
+    with progress(f"notice: {radio}, {keys}"):
+        shares = [
+            ratio(run_fleet(read_task("phishing", seed, radio, keys)), curved)
+            for seed, curved in zip(seeds, points, strict=True)
+        ]
+    known = [share for share in shares if share is not None]
+    report.rows.append(
+        {
+            "part": "notice", "radio": radio,
+            "own traffic noticed after s": keys.get("radio.notice_s", 0.1),
+            "its lengths ×": keys.get("radio.own_scale", 1.0),
+            "tail s": keys.get("radio.tail_s", "its own"),
+            "round trip s": keys.get("radio.rtt_s", "its own"),
+            "% of the fair baseline": _shown(known, 100),
+            "seeds with a bracket": f"{len(known)} of {len(seeds)}",
+        }
+    )  # fmt: skip
 
 
 def check_sleepers(report: Report, seeds: Sequence[int]) -> None:
@@ -277,21 +484,22 @@ def run(quick: bool, parts: Sequence[str]) -> Report:
     """Run the parts; quick takes one seed of two parts."""
     report = Report("system")
     seeds = SEEDS[: 1 if quick else None]
-    digest = hashlib.sha256(SETTINGS.read_bytes()).hexdigest()[:16]
-    report.rows.append({"settings": SETTINGS.name, "sha256": digest, "seeds": str(seeds)})
+    digest = hashlib.sha256(SETTINGS.read_bytes() + default_job().encode()).hexdigest()[:16]
+    settings = f"{SETTINGS.name} and the default job"
+    report.rows.append({"settings": settings, "sha256": digest, "seeds": str(seeds)})
     if quick:
         compare(report, "lte", "digits", seeds, {"radio.own_per_hour": RATES[1]})
         return report
-    for part in ("lte", "wifi", "mixed"):
-        rates = RATES if part != "mixed" else RATES[1:2]
-        for task, rate in product(TASKS, rates) if part in parts else ():
-            compare(report, part, task, seeds, {"radio.own_per_hour": rate})
-    for what in ("labels", "half", "features"):
-        if ("change" if what == "labels" else "labels") in parts:
-            change(report, seeds if what == "labels" else seeds[:2], what)
-    for part, measure in (("notice", notice), ("sleepers", check_sleepers)):
-        if part in parts:
-            measure(report, seeds)
+    for radio, task in (COMPARED[part] for part in parts if part in COMPARED):
+        for rate in RATES if radio == "lte" else RATES[1:2]:
+            compare(report, radio, task, seeds, {"radio.own_per_hour": rate})
+    measures: dict[str, Callable[[Report, Sequence[int]], None]] = {
+        "labels": change_labels, "half": change_half, "features": change_features,
+        "notice": notice, "sleepers": check_sleepers, "rows": list_rows, "compute": compute,
+    }  # fmt: skip
+    for part in parts:
+        if part in measures:
+            measures[part](report, seeds)
     return report
 
 

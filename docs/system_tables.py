@@ -1,0 +1,133 @@
+"""The tables of whole systems, made from docs/system.json, which benchmarks/system.py wrote.
+
+python benchmarks/system.py --part lte-phishing --json > lte-phishing.json
+python -m docs.system_tables lte-phishing.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+__all__ = ["energy_tables", "keep"]
+
+_KEPT = Path(__file__).parent / "system.json"
+_NOT_RUN = "*not run*"
+Row = dict[str, Any]
+
+
+def keep(path: Path) -> None:
+    """Put the result of a part in the place of what is known of it; the file is named after it."""
+    known = json.loads(_KEPT.read_text("utf-8")) if _KEPT.exists() else {}
+    result = json.loads(path.read_text("utf-8"))
+    settings, *rows = result["rows"]
+    known[path.stem] = {"settings": settings, "checks": result["checks"], "rows": rows}
+    _KEPT.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def energy_tables() -> dict[str, str]:
+    """Return the tables of docs/energy.md by name."""
+    parts: dict[str, Any] = json.loads(_KEPT.read_text("utf-8"))
+    rows = [row for part in parts.values() for row in part["rows"]]
+    checks = [
+        [check["what"], check["target"], check["measured"], "yes" if check["holds"] else "**no**"]
+        for part in parts.values()
+        for check in part["checks"]
+    ]
+    hashes = sorted({part["settings"]["sha256"] for part in parts.values()})
+    seeds = sorted({part["settings"]["seeds"] for part in parts.values()})
+    note = f"Seeds {', '.join(seeds)}; hash of the settings {', '.join(hashes)}."
+    tables = {name: _table(_found(rows, key), columns) for name, (key, columns) in _TABLES.items()}
+    targets = _lines(["what", "target", "modelled", "holds"], checks)
+    return tables | {"notice": _notice(rows), "targets": f"{targets}\n{note}"}
+
+
+_TABLES = {
+    "riding": (
+        "DEAL against the baseline",
+        {
+            "task": "task", "radio": "part", "own traffic an hour": "own traffic an hour",
+            "who rides": "DEAL against the baseline",
+            "DEAL, % of the baseline": "% of it at equal mean delay", "worst seed": "worst seed %",
+            "mJ an example": "mJ an example",
+            "median, mean, p90 delay h": "median, mean, p90 delay h",
+            "exact runs": "exact",
+        },
+    ),
+    "curves": (
+        "curve of the baseline over",
+        {
+            "task": "task", "radio": "curve of the baseline over",
+            "own traffic an hour": "own traffic an hour", "examples": "it waits for",
+            "mJ an example": "baseline: mJ an example", "mean delay h": "its mean delay h",
+            "learned": "it learned",
+        },
+    ),
+    "changes": (
+        "change of",
+        {
+            "change of": "change of", "task": "task", "system": "system",
+            "hours until right again": "hours until within 3 points of a fleet that begins at the "
+            "change",
+            "seeds that recover": "seeds that recover",
+            "false alarms a phone and week": "false alarms a phone and week, without a change",
+        },
+    ),
+    "compute": (
+        "rows held",
+        {
+            "job": "job", "rows a phone": "rows held",
+            "DEAL, % of `original`": "DEAL, % of original",
+            "`incremental`, % of `original`": "incremental, % of original",
+            "exact runs": "exact runs",
+        },
+    ),
+    "rows": (
+        "rows, honor",
+        {
+            "job": "job", "radio": "radio",
+            **{name: f"rows, {name}" for name in ("honor", "lenovo", "zte", "mi", "nexus")},
+            **{
+                f"with {held:,}": f"DEAL, incremental: % of original with {held:,} rows"
+                for held in (1_000, 10_000, 100_000)
+            },
+        },
+    ),
+}  # fmt: skip
+
+
+def _found(rows: list[Row], key: str) -> list[Row]:
+    return [row for row in rows if key in row]
+
+
+def _notice(rows: list[Row]) -> str:
+    """Return the share of the baseline by what is varied."""
+    columns = {
+        "radio": "radio", "noticed after s": "own traffic noticed after s",
+        "lengths ×": "its lengths ×", "tail s": "tail s", "round trip s": "round trip s",
+        "DEAL, % of the baseline": "% of the fair baseline",
+    }  # fmt: skip
+    return _table(_found(rows, "own traffic noticed after s"), columns)
+
+
+def _table(rows: list[Row], columns: dict[str, str]) -> str:
+    if not rows:
+        return _NOT_RUN
+    return _lines(list(columns), [[_shown(row[key]) for key in columns.values()] for row in rows])
+
+
+def _lines(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(one.replace('|', '∣') for one in line)} |\n" for line in lines)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+if __name__ == "__main__":
+    keep(Path(sys.argv[1]))

@@ -89,6 +89,19 @@ def test_every_example_is_understood(path: Path) -> None:
     assert read_fleet(Document.read(path)).workers >= 6
 
 
+LARGE = sorted(EXAMPLES.glob("large/*.toml"))
+
+
+@pytest.mark.parametrize("path", LARGE, ids=lambda path: path.stem)
+def test_a_large_example_states_its_command_and_is_understood(path: Path) -> None:
+    head = path.read_text("utf-8").partition("[job]")[0]
+    assert f"# Run it:    dealfl run examples/large/{path.name}\n" in head
+    fleet = read_fleet(Document.read(path))
+    assert fleet.job.name == f"large-{path.stem}"
+    assert fleet.workers == 5
+    assert fleet.data.rows >= 15_000
+
+
 def test_an_example_pages_its_model_and_is_exact(require_data: Callable[[str], None]) -> None:
     document = Document.read(EXAMPLES / "fleets" / "movielens.toml")
     require_data("movielens")

@@ -297,22 +297,24 @@ class Retraining:
     def original(self, name: str, radio: str, rows: int) -> Spent:
         """Return what a call costs that learns all rows from scratch."""
         operations = round(self.row_operations * rows)
-        return self._spend(name, radio, "interactive", learned_operations=operations)
+        return self._spend(name, radio, "interactive", operations)
 
     def incremental(self, name: str, radio: str) -> Spent:
         """Return what a call costs that learns the new rows."""
-        return self._spend(name, radio, "interactive", learned_operations=self.few_operations)
+        return self._spend(name, radio, "interactive", self.few_operations)
 
     def deal(self, name: str, radio: str) -> Spent:
         """Return what a call costs that learns the new rows, and forgets as many."""
-        few = self.few_operations
-        return self._spend(name, radio, "deal", learned_operations=few, forgotten_operations=few)
+        return self._spend(name, radio, "deal", self.few_operations, self.few_operations)
 
-    def _spend(self, name: str, radio: str, clock: str, **work: int) -> Spent:
+    def _spend(self, name: str, radio: str, clock: str, learned: int, forgotten: int = 0) -> Spent:
         one = phone(name).over(radio)
         laws = cycles_of(self.learner).of_worker
         spending = PhoneSpending(one, laws, clock=phone_clock(one, clock))
-        return spending.of(Training(sent_bytes=self.few_bytes, **work))
+        training = Training(
+            learned_operations=learned, forgotten_operations=forgotten, sent_bytes=self.few_bytes
+        )
+        return spending.of(training)
 
     def break_even(self, name: str, radio: str) -> int:
         """Return from how many rows on retraining costs more than the radio of its call."""

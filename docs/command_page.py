@@ -98,7 +98,9 @@ def _argument(action: argparse.Action) -> str:
 
 
 def _name(action: argparse.Action) -> str:
-    return str(action.metavar or action.dest.upper())
+    if isinstance(action.metavar, tuple):
+        return " ".join(action.metavar)
+    return action.metavar or action.dest.upper()
 
 
 def _value(action: argparse.Action) -> str:

@@ -298,13 +298,13 @@ def erasure(kind: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         _fleet(kind).save("job.toml")
         ran = _answer("run", "job.toml", "--out", "ran", "--no-compare", "--json")
-        person = _answer("show", "--owners", "ran", "--json")[3]
-        held = _answer("show", person["owner"], "--run", "ran", "--json")
-        words = ("erase", person["owner"], "--run", "ran", "--by", "tester", "--json")
+        person = _answer("show", "ran", "--owners", "--json")[3]
+        held = _answer("show", "ran", person["owner"], "--json")
+        words = ("erase", "ran", person["owner"], "--by", "tester", "--json")
         erased, again = _answer(*words), _answer(*words)
         certificate = json.loads(Path(erased["certificate"]).read_text("utf-8"))
         statement = json.loads(base64.b64decode(certificate.pop("payload")))
-        verified = _answer("verify", erased["certificate"], "--retrain", "ran", "--json")
+        verified = _answer("verify", "ran", erased["certificate"], "--retrain", "--json")
         model = _answer("model", "info", "ran", "--json")
     for one in held:
         one["ids"] = len(one["ids"])  # hashes with a random key

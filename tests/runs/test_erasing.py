@@ -82,23 +82,23 @@ def test_the_same_person_again_and_a_stranger_are_answered(run: RunFolder) -> No
 
 
 def test_the_whole_story_by_commands(run: RunFolder, capsys: Captured) -> None:
-    where = ["--run", str(run.path)]
-    assert main(["show", "person 2", *where, "--json"]) == 0
+    where = [str(run.path)]
+    assert main(["show", *where, "person 2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
-    assert main(["erase", "person 2", *where, "--by", "dpo", "--json"]) == 0
+    assert main(["erase", *where, "person 2", "--by", "dpo", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     log = str(run.path / "certificates")
     salt = told["salts"]["person 2"]
-    words = ["verify", told["certificate"], "--log", log, "--retrain", str(run.path)]
+    words = ["verify", str(run.path), told["certificate"], "--log", log, "--retrain"]
     assert main([*words, "--person", "person 2", salt]) == 0
     assert "is valid, entry 1 of the log" in capsys.readouterr().out
     assert main([*words, "--person", "person 3", salt]) == 2
     assert main([*words, "--person", "person 2", "salt"]) == 2
-    assert main(["show", "person 2", *where]) == 0
+    assert main(["show", *where, "person 2"]) == 0
     assert "No worker holds examples of person 2." in capsys.readouterr().out
     assert main(["erasures", "list", *where]) == 0
     assert "yes" in capsys.readouterr().out
-    assert main(["erase", "person 5", *where]) == 0
+    assert main(["erase", *where, "person 5"]) == 0
     assert "stored nowhere" in capsys.readouterr().out
     assert main(words) == 2
     assert "verify the last certificate" in capsys.readouterr().err
@@ -151,7 +151,7 @@ def test_an_erasure_names_the_exports_that_it_deletes(run: RunFolder, capsys: Ca
     exports = run.path / "model.deal", run.path / "model.npz"
     assert main(["model", "export", str(run.path), "--out", str(exports[0])]) == 0
     assert main(["model", "export", str(run.path), "--arrays", str(exports[1])]) == 0
-    assert main(["erase", "person 1", "--run", str(run.path)]) == 0
+    assert main(["erase", str(run.path), "person 1"]) == 0
     said = capsys.readouterr().err
     for path in exports:
         assert f"deleted {path}, an exported model that contains them" in said
@@ -170,18 +170,18 @@ def test_a_result_erases_from_python(tmp_path: Path) -> None:
 
 
 def test_all_persons_are_listed_also_without_the_data(run: RunFolder, capsys: Captured) -> None:
-    assert main(["show", "--owners", str(run.path), "--json"]) == 0
+    assert main(["show", str(run.path), "--owners", "--json"]) == 0
     named = json.loads(capsys.readouterr().out)
     assert {one["owner"] for one in named} <= {f"person {number}" for number in range(12)}
     document = (run.path / "job.toml").read_text()
     (run.path / "job.toml").write_text(document.replace("data.csv", "gone.csv"))
-    assert main(["show", "--owners", str(run.path), "--json"]) == 0
+    assert main(["show", str(run.path), "--owners", "--json"]) == 0
     hashed = json.loads(capsys.readouterr().out)
     assert sorted(one["examples"] for one in hashed) == sorted(one["examples"] for one in named)
     assert all(one["owner"].startswith("#") for one in hashed)
-    assert main(["show", hashed[0]["owner"], "--run", str(run.path), "--json"]) == 0
+    assert main(["show", str(run.path), hashed[0]["owner"], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
-    assert main(["erase", hashed[0]["owner"], "--run", str(run.path), "--json"]) == 0
+    assert main(["erase", str(run.path), hashed[0]["owner"], "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["claimed"] == hashed[0]["examples"]
     assert main(["show"]) == 2
 
@@ -205,14 +205,14 @@ def test_a_restored_backup_erases_like_the_run_itself(run: RunFolder, tmp_path: 
 
 def test_a_certificate_can_be_written_again(run: RunFolder, capsys: Captured) -> None:
     first = erase_owners(run, ["person 1"], requested_by="test").erasure
-    where = ["--run", str(run.path), "--json"]
-    assert main(["erasures", "certify", first.request, "--by", "later", *where]) == 0
+    where = [str(run.path), "--json"]
+    assert main(["erasures", "certify", *where, first.request, "--by", "later"]) == 0
     again = json.loads(capsys.readouterr().out)["certificate"]
     assert main(["verify", again, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["request"], told["requested_by"], told["final"]) == (first.request, "later", True)
     assert told["requested_at"] == first.requested_at
-    assert main(["erasures", "certify", "nothing", *where]) == 2
+    assert main(["erasures", "certify", *where, "nothing"]) == 2
     assert "no erasure is called 'nothing'" in capsys.readouterr().err
 
 
@@ -228,12 +228,12 @@ def test_without_a_key_nobody_is_erased(run: RunFolder) -> None:
 def test_many_names_come_from_a_file(run: RunFolder, tmp_path: Path, capsys: Captured) -> None:
     names = tmp_path / "names.txt"
     names.write_text("person 1\n\n  person 2  \nperson 1\n")
-    assert main(["erase", "--file", str(names), "--run", str(run.path), "--json"]) == 0
+    assert main(["erase", str(run.path), "--file", str(names), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["persons"] == 2
     names.write_bytes(b"\xff\xfe")
-    assert main(["erase", "--file", str(names), "--run", str(run.path)]) == 2
+    assert main(["erase", str(run.path), "--file", str(names)]) == 2
     assert "is not UTF-8" in capsys.readouterr().err
-    assert main(["erase", "--file", str(tmp_path / "none"), "--run", str(run.path)]) == 2
+    assert main(["erase", str(run.path), "--file", str(tmp_path / "none")]) == 2
 
 
 def test_a_run_that_kept_no_data_says_so(tmp_path: Path, capsys: Captured) -> None:
@@ -243,7 +243,7 @@ def test_a_run_that_kept_no_data_says_so(tmp_path: Path, capsys: Captured) -> No
     assert not (run.path / "workers").exists()
     with pytest.raises(BadInput, match="has no journals of workers"):
         erase_owners(run, ["person 1"], requested_by="test")
-    assert main(["erase", "--run", str(run.path)]) == 2
+    assert main(["erase", str(run.path)]) == 2
     assert "no person is named" in capsys.readouterr().err
 
 

@@ -62,21 +62,21 @@ def test_one_example_is_erased_and_its_owner_keeps_the_others(learner: str, tmp_
 
 
 def test_an_unknown_or_ambiguous_example_is_answered(run: RunFolder, capsys: Captured) -> None:
-    where = ["--run", str(run.path)]
-    assert main(["erase", "--example", "0" * 10, *where]) == 2
+    where = [str(run.path)]
+    assert main(["erase", *where, "--example", "0" * 10]) == 2
     assert "0 examples have an id that begins with '0000000000'" in capsys.readouterr().err
-    assert main(["erase", "--example", "", *where]) == 2
-    assert main(["erase", "--example", "z" * 64, *where]) == 2
+    assert main(["erase", *where, "--example", ""]) == 2
+    assert main(["erase", *where, "--example", "z" * 64]) == 2
     assert "is not the id of an example" in capsys.readouterr().err
-    assert main(["erase", "--example", "0" * 64, *where, "--json"]) == 0
+    assert main(["erase", *where, "--example", "0" * 64, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["examples"] == 0
-    assert main(["show", find_holder(run), "--ids", *where]) == 0
+    assert main(["show", *where, find_holder(run), "--ids"]) == 0
     assert find_ids(run, find_holder(run))[0] in capsys.readouterr().out
 
 
 def test_a_stranger_is_answered_clearly(run: RunFolder, capsys: Captured) -> None:
     for name, known in (("nobody", False), ("person 1", True)):
-        assert main(["erase", name, "--run", str(run.path)]) == 0
+        assert main(["erase", str(run.path), name]) == 0
         assert ("No worker holds anything of these persons" in capsys.readouterr().out) != known
 
 
@@ -122,7 +122,7 @@ def ingest(run: RunFolder, owner: str, bodies: dict[str, list[bytes]]) -> int:
 
 def test_certificates_of_a_rotated_key_stay_valid(run: RunFolder, capsys: Captured) -> None:
     first = erase_owners(run, ["person 1"], requested_by="test").certificate
-    where, log = ["--run", str(run.path)], ["--log", str(run.path / "certificates")]
+    where, log = [str(run.path)], ["--log", str(run.path / "certificates")]
     assert main(["verify", str(first), *log]) == 0
     assert main(["erasures", "rotate-key", *where]) == 0
     assert main(["verify", str(first), *log]) == 0, "the head is signed by the old key"
@@ -135,7 +135,7 @@ def test_certificates_of_a_rotated_key_stay_valid(run: RunFolder, capsys: Captur
 
 
 def test_status_names_the_workers_that_have_not_answered(run: RunFolder, capsys: Captured) -> None:
-    where = ["--run", str(run.path)]
+    where = [str(run.path)]
     erase_owners(run, ["person 1"], requested_by="test")
     assert main(["erasures", "status", *where]) == 0
     assert "All workers have answered" in capsys.readouterr().out
@@ -248,7 +248,7 @@ def test_a_run_can_end_with_an_erasure(tmp_path: Path) -> None:
     assert one is not None
     assert (one.exact, result.exact, one.examples > 0) == (True, True, True)
     assert result.digest != one.digest == one.never_saw_digest == result.model.digest()
-    assert main(["verify", one.certificate, "--retrain", str(tmp_path / "run")]) == 0
+    assert main(["verify", str(tmp_path / "run"), one.certificate, "--retrain"]) == 0
     text, page = repr(result), (tmp_path / "run" / "report.html").read_text("utf-8")
     for written in (one.digest[:32], one.certificate):
         assert written in text

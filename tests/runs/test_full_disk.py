@@ -136,7 +136,7 @@ def test_output_that_goes_to_a_full_disk_fails_with_1(digits_run: Path) -> None:
 def erase_on_small_disk(run: RunFolder, size_bytes: int, capsys: Captured) -> int:
     """Erase a person while no file can grow beyond a size; return the exit code."""
     with small_files(size_bytes):
-        code = main(["erase", "person 3", "--run", str(run.path)])
+        code = main(["erase", str(run.path), "person 3"])
     told = capsys.readouterr().err
     if code:
         assert "cannot be written" in told, told
@@ -148,7 +148,7 @@ def erase_on_small_disk(run: RunFolder, size_bytes: int, capsys: Captured) -> in
 def test_an_erasure_that_finds_the_disk_full_is_completed_by_a_repetition(
     people_run: RunFolder, capsys: Captured, size_bytes: int
 ) -> None:
-    assert main(["erasures", "rotate-key", "--run", str(people_run.path)]) == 0
+    assert main(["erasures", "rotate-key", str(people_run.path)]) == 0
     assert erase_on_small_disk(people_run, size_bytes, capsys) == 1
     erased = erase_owners(people_run, ["person 3"], requested_by="test").erasure
     assert erased.final
@@ -169,7 +169,7 @@ def test_a_certificate_that_finds_the_disk_full_is_written_by_a_repetition(
     people_run: RunFolder, capsys: Captured, size_bytes: int
 ) -> None:
     erased = erase_owners(people_run, ["person 3"], requested_by="test").erasure
-    words = ["erasures", "certify", erased.request, "--run", str(people_run.path)]
+    words = ["erasures", "certify", str(people_run.path), erased.request]
     with small_files(size_bytes):
         assert main(words) == 1
     assert "cannot be written" in capsys.readouterr().err
@@ -185,7 +185,7 @@ def test_a_removal_that_finds_the_disk_full_is_done_by_a_repetition(
 ) -> None:
     before = read_status(people_run)
     name = read_workers(people_run)[0].name
-    words = ["workers", "remove", name, str(people_run.path), "--yes"]
+    words = ["workers", "remove", str(people_run.path), name, "--yes"]
     with small_files(2_000):
         assert main(words) == 1
     assert "cannot be written" in capsys.readouterr().err

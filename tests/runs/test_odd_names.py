@@ -59,7 +59,7 @@ def test_every_odd_name_is_shown_and_erased(
         assert (erased.claimed, erased.final) == (sum(held[name] for name in group), True)
     names = tmp_path / "names.txt"
     names.write_text(ODD[-1] + "\n", encoding="utf-8")
-    assert main(["erase", "--file", str(names), "--run", str(odd_run.path), "--json"]) == 0
+    assert main(["erase", str(odd_run.path), "--file", str(names), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["claimed"] == held[ODD[-1]]
     assert list_owners(odd_run) == []

@@ -54,7 +54,7 @@ def test_nothing_is_changed_behind_a_server(
 ) -> None:
     with pytest.raises(BadInput, match="in use by another process; stop it"):
         remove_worker(RunFolder.at(written), "anna")
-    assert main(["workers", "remove", "anna", str(written), "--yes"]) == 2
+    assert main(["workers", "remove", str(written), "anna", "--yes"]) == 2
     assert "in use by another process" in capsys.readouterr().err
     back_up(written, tmp_path / "copy")
     with pytest.raises(BadInput, match="in use by another process"):

@@ -34,7 +34,7 @@ def test_a_removed_phone_s_part_is_gone(run: Path, capsys: Captured) -> None:
     ledger.close()
     assert part is not None
     assert needle in (run / "ledger.db").read_bytes()
-    assert main(["workers", "remove", "w01", str(run), "--yes", "--json"]) == 0
+    assert main(["workers", "remove", str(run), "w01", "--yes", "--json"]) == 0
     assert not list(run.glob("ledger.db-*")), "what was deleted is in no log"
     assert needle not in (run / "ledger.db").read_bytes()
     removed = json.loads(capsys.readouterr().out)
@@ -51,7 +51,7 @@ def test_status_and_model_say_alike_that_the_published_version_is_older(
     run: Path, capsys: Captured
 ) -> None:
     version = read_status(RunFolder.at(run)).version
-    assert main(["workers", "remove", "w01", str(run), "--yes"]) == 0
+    assert main(["workers", "remove", str(run), "w01", "--yes"]) == 0
     told = capsys.readouterr().out
     assert f"still version {version}. Version {version + 1} will not contain them." in told
     status, info = read_status(RunFolder.at(run)), open_model(run).info()
@@ -114,7 +114,7 @@ def test_a_removal_has_to_be_meant(
     run: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = open_model(run).info()["digest"]
-    words = ["workers", "remove", "w01", str(run)]
+    words = ["workers", "remove", str(run), "w01"]
     monkeypatch.setattr("sys.stdin", Answers("", terminal=False))
     assert main(words) == 2
     assert "cannot be undone; confirm with --yes" in capsys.readouterr().err

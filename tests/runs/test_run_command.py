@@ -20,8 +20,8 @@ def test_a_job_leaves_everything_in_one_folder(
     assert main(["run", str(job)]) == 0
     folder = Path("runs/tiny")
     assert sorted(file.name for file in folder.iterdir()) == [
-        "job.toml", "ledger.db", "log.jsonl", "owners.key", "report.html", "result.json",
-        "workers",
+        "job.toml", "ledger.db", "log.jsonl", "owners.key", "record", "report.html",
+        "result.json", "workers",
     ]  # fmt: skip
     told = capsys.readouterr().out
     assert "deal" in told
@@ -35,6 +35,22 @@ def test_a_job_leaves_everything_in_one_folder(
     assert main(["status", str(folder)]) == 0
     assert main(["model", "info", str(folder)]) == 0
     assert found["outcomes"]["deal"]["digest"][:12] in capsys.readouterr().out
+
+
+def test_the_report_is_written_again(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(job), "--set", "job.rounds=2"]) == 0
+    page = Path("runs/tiny/report.html")
+    written = page.read_text("utf-8")
+    page.unlink()
+    capsys.readouterr()
+    assert main(["report", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["report"] == str(page)
+    assert page.read_text("utf-8") == written
+    assert main(["report", "runs/tiny", "--out", "other.html"]) == 0
+    assert Path("other.html").read_text("utf-8") == written
+    Path("runs/tiny/record").unlink()
+    assert main(["report", "runs/tiny"]) == 2
+    assert "runs/tiny has no finished run" in capsys.readouterr().err
 
 
 def test_a_second_run_is_the_same_and_never_overwrites_the_first(

@@ -170,9 +170,9 @@ def test_workers_are_listed_and_shown(digits_run: Path, capsys: Captured) -> Non
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["NAME", "STATE", "DEVICE", "BATTERY"]
     assert [line.split()[0] for line in lines[1:]] == [f"w{n:02}" for n in range(1, 16)]
-    assert main(["workers", "show", "w13", str(digits_run), "--json"]) == 0
+    assert main(["workers", "show", str(digits_run), "w13", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["device"] == "slow phone"
-    assert main(["workers", "show", "nobody", str(digits_run)]) == 2
+    assert main(["workers", "show", str(digits_run), "nobody"]) == 2
     assert "no worker called 'nobody'; known: w01" in capsys.readouterr().err
 
 

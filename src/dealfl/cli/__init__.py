@@ -2,13 +2,9 @@
 
 examples:
   dealfl run                       learn and forget handwritten digits, and check the digest
-  dealfl simulate fleet.toml       simulate a fleet of phones with a virtual clock
   dealfl job init houses.csv       write a job file for your own data
   dealfl status                    show the status of the latest run
-  dealfl model info runs/digits    describe the model of a run
-  dealfl reproduce --quick         compare the paper's claims with results here
-  dealfl datasets                  list the datasets and where they are
-  dealfl devices show nexus        show the energy per cycle of a phone at each clock frequency
+  dealfl erase runs/houses ann     erase a person from a run
 """
 
 import argparse
@@ -17,19 +13,20 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from dealfl import __version__
 from dealfl.cli import (
     audit,
     backup,
     broker,
+    completion,
     datasets,
     demo,
     devices,
     erase,
     job,
     model,
+    report,
     reproduce,
     run,
     serve,
@@ -38,64 +35,72 @@ from dealfl.cli import (
     verify,
     workers,
 )
-from dealfl.cli.printing import format_table, print_result, say
+from dealfl.cli.parsing import Parser
+from dealfl.cli.printing import Command, format_table, print_result, say
 from dealfl.cli.simulate import read_values
 from dealfl.errors import BadInput, DealError
 
 __all__ = ["format_table", "main", "parser", "print_result", "read_values", "say"]
 
-_COMMANDS = {  # in the order of the help
-    "run": run.COMMAND,
-    "simulate": simulate.COMMAND,
-    "job": job.COMMAND,
-    "status": status.COMMAND,
-    "workers": workers.COMMAND,
-    "model": model.COMMAND,
-    "backup": backup.BACKUP,
-    "restore": backup.RESTORE,
-    "metrics": status.METRICS,
-    "serve": serve.SERVE,
-    "work": serve.WORK,
-    "broker": broker.COMMAND,
-    "demo": demo.COMMAND,
-    "erase": erase.ERASE,
-    "erasures": erase.ERASURES,
-    "readmit": erase.READMIT,
-    "show": erase.SHOW,
-    "verify": verify.COMMAND,
-    "audit": audit.COMMAND,
-    "reproduce": reproduce.COMMAND,
-    "datasets": datasets.COMMAND,
-    "devices": devices.COMMAND,
+_GROUPS: dict[str, dict[str, Command]] = {  # in the order of the help
+    "try": {"run": run.COMMAND, "demo": demo.COMMAND},
+    "own data": {"job": job.COMMAND, "model": model.COMMAND, "report": report.COMMAND},
+    "persons": {
+        "erase": erase.ERASE,
+        "show": erase.SHOW,
+        "readmit": erase.READMIT,
+        "verify": verify.COMMAND,
+        "erasures": erase.ERASURES,
+        "audit": audit.COMMAND,
+    },
+    "operate": {
+        "status": status.COMMAND,
+        "workers": workers.COMMAND,
+        "serve": serve.SERVE,
+        "work": serve.WORK,
+        "broker": broker.COMMAND,
+        "backup": backup.BACKUP,
+        "restore": backup.RESTORE,
+        "metrics": status.METRICS,
+        "completion": completion.COMMAND,
+    },
+    "research": {
+        "simulate": simulate.COMMAND,
+        "reproduce": reproduce.COMMAND,
+        "datasets": datasets.COMMAND,
+        "devices": devices.COMMAND,
+    },
 }
+_COMMANDS = {name: add for group in _GROUPS.values() for name, add in group.items()}
 _EXTRAS = {"paho": "network", "cryptography": "network"}  # what a command needs
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that does not reformat descriptions and examples."""
-
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - options of argparse
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
 
 def parser(command: str = "") -> argparse.ArgumentParser:
     """Return the parser of one command, or of all if there is none of that name."""
-    top: argparse.ArgumentParser = _Parser(
+    top: argparse.ArgumentParser = Parser(
         prog="dealfl",
+        usage="dealfl COMMAND …",
         description="Federated learning for battery-powered devices whose models forget exactly.",
-        epilog=inspect.cleandoc(__doc__).partition("\n\n")[2] + "\n",
+        epilog=inspect.cleandoc(__doc__).partition("\n\n")[2]
+        + "\n\n`dealfl COMMAND --help` shows what a command takes, with examples.\n",
     )
     top.add_argument("--version", action="version", version=f"dealfl {__version__}")
-    commands = top.add_subparsers(metavar="COMMAND", title="commands", required=True)
+    commands = top.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS, required=True)
+    commands._prog_prefix = "dealfl"
     for name in [command] if command in _COMMANDS else _COMMANDS:
         _COMMANDS[name](commands, name)
+    lines = {line.dest: line for line in commands._choices_actions}
+    for title, names in _GROUPS.items():
+        group = top.add_argument_group(title)
+        group._group_actions += [lines[name] for name in names if name in lines]
+    top._action_groups.append(top._action_groups.pop(1))  # options
     return top
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command."""
-    given = sys.argv[1:] if words is None else list(words)
-    arguments = parser(given[0] if given else "").parse_args(given)
+    given = (sys.argv[1:] if words is None else list(words)) or ["--help"]
+    arguments = parser(given[0]).parse_args(given)
     try:
         code = int(arguments.run(arguments))
         sys.stdout.flush()

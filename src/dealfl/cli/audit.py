@@ -13,17 +13,25 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from dealfl.cli.printing import JSON, command, format_table, option, print_result, say
+from dealfl.cli.printing import (
+    FILES,
+    JSON,
+    command,
+    format_table,
+    open_folder,
+    option,
+    print_result,
+    say,
+)
 
 
 def _audit(arguments: argparse.Namespace) -> int:
     from dealfl.audit import audit_run, write_audit
     from dealfl.errors import BadInput
-    from dealfl.runs import RunFolder
 
     if arguments.trials < 1:
         raise BadInput(f"--trials is {arguments.trials}; give a number ≥ 1")
-    run = RunFolder.at(arguments.run_folder)
+    run = open_folder(arguments)
     audit = audit_run(run, arguments.trials, arguments.seed, _report)
     shown = ""
     if find_spec("plotly") is not None:
@@ -45,13 +53,7 @@ def _report(part: str) -> None:
 
 COMMAND = command(
     "try what could be reconstructed of a person",
-    option(
-        "run_folder",
-        nargs="?",
-        default="",
-        metavar="RUN",
-        help="run folder (default: the latest in runs/)",
-    ),
+    FILES,
     option("--trials", type=int, default=100, help="trials per point of a curve (default: 100)"),
     option("--seed", type=int, default=0, help="seed of all draws (default: 0)"),
     option(

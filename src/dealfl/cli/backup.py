@@ -58,7 +58,7 @@ BACKUP = command(
 RESTORE = command(
     "restore a backup",
     option("backup", metavar="BACKUP", help="folder written by dealfl backup"),
-    option("--to", required=True, metavar="RUN", help="run folder or file"),
+    option("--to", required=True, metavar="FOLDER", help="run folder, or a file"),
     option("--force", action="store_true", help="replace existing files"),
     JSON,
     run=_restore,

@@ -7,6 +7,7 @@ examples:
   dealfl broker enrol broker w1 w2 w3                         admit devices: one file for each
   dealfl broker enrol broker hub --workers w4,w5              admit a gateway for two workers
   dealfl broker enrol broker ann --operator                   admit a person who may ask the server
+  dealfl broker list broker                                   list devices and operators
   dealfl broker revoke broker w2                              lock a device out at once
   dealfl broker renew broker                                  renew the broker's certificate
 
@@ -15,6 +16,7 @@ the device, and nothing else.
 """
 
 import argparse
+import shlex
 import signal
 import sys
 import time
@@ -42,10 +44,14 @@ def _init(arguments: argparse.Namespace) -> int:
     broker = create_broker(arguments.folder, settings)
     server = arguments.folder / "server.toml"
     write_credentials(server, broker.admit_server())
-    say(f"Wrote {arguments.folder}. The server's credentials are in {server}.")
-    say(f"Start the broker: dealfl broker run {arguments.folder}")
-    say(f"Admit a device:   dealfl broker enrol {arguments.folder} NAME")
-    return 0
+    folder = shlex.quote(str(arguments.folder))
+    text = (
+        f"Wrote {arguments.folder}. The server's credentials are in {server}.\n"
+        f"Start the broker: dealfl broker run {folder}\n"
+        f"Admit a device:   dealfl broker enrol {folder} NAME"
+    )
+    plain = {"folder": str(arguments.folder), "server": str(server)}
+    return print_result(arguments, plain, text)
 
 
 def _start(arguments: argparse.Namespace) -> int:
@@ -79,24 +85,28 @@ def _enrol(arguments: argparse.Namespace) -> int:
     devices = arguments.folder / "devices"
     devices.mkdir(mode=0o700, exist_ok=True)
     admitted = broker.enrol(arguments.names, operator=arguments.operator, workers=workers)
+    files = {user.user: devices / f"{user.user}.toml" for user in admitted}
     for credentials in admitted:
-        path = devices / f"{credentials.user}.toml"
-        write_credentials(path, credentials)
-        say(f"Copy {path} to the device.")
-    return 0
+        write_credentials(files[credentials.user], credentials)
+    to = "operator" if arguments.operator else "device"
+    text = "\n".join(f"Copy {path} to the {to}." for path in files.values())
+    plain = {"files": {name: str(path) for name, path in files.items()}}
+    return print_result(arguments, plain, text)
 
 
 def _revoke(arguments: argparse.Namespace) -> int:
     from dealfl.network import open_broker
 
     broker = open_broker(arguments.folder)
+    lines = []
     for name in arguments.names:
         running = broker.revoke(name)
         (arguments.folder / "devices" / f"{name}.toml").unlink(missing_ok=True)
-        say(f"{name} can no longer connect." if running else f"{name} is revoked.")
+        lines.append(f"{name} can no longer connect." if running else f"{name} is revoked.")
     if not running:
-        say("The broker does not run here: restart it, or send SIGHUP to mosquitto.")
-    return 0
+        lines.append("The broker does not run here: restart it, or send SIGHUP to mosquitto.")
+    plain = {"revoked": arguments.names, "in_effect": running}
+    return print_result(arguments, plain, "\n".join(lines))
 
 
 def _renew(arguments: argparse.Namespace) -> int:
@@ -104,9 +114,11 @@ def _renew(arguments: argparse.Namespace) -> int:
 
     server = arguments.folder / "server.toml"
     write_credentials(server, open_broker(arguments.folder).renew())
-    say(f"The broker has a new certificate, and the server new credentials in {server}.")
-    say("Restart both. Enrol devices and operators again before their certificates expire.")
-    return 0
+    text = (
+        f"The broker has a new certificate, and the server new credentials in {server}.\n"
+        "Restart both. Enrol devices and operators again before their certificates expire."
+    )
+    return print_result(arguments, {"server": str(server)}, text)
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -153,6 +165,7 @@ COMMAND = command(
                 help="passwords without TLS; for one machine only",
             ),
             _FOLDER,
+            JSON,
             run=_init,
         ),
         "run": command("run mosquitto until Ctrl-C", _FOLDER, run=_start),
@@ -162,10 +175,11 @@ COMMAND = command(
             _NAMES,
             option("--operator", action="store_true", help="a person who may ask the server"),
             option("--workers", default="", help="names of a gateway's workers: w1,w2,…"),
+            JSON,
             run=_enrol,
         ),
-        "revoke": command("lock users out", _FOLDER, _NAMES, run=_revoke),
-        "renew": command("renew the certificates of broker and server", _FOLDER, run=_renew),
+        "revoke": command("lock users out", _FOLDER, _NAMES, JSON, run=_revoke),
+        "renew": command("renew the certificates of broker and server", _FOLDER, JSON, run=_renew),
         "list": command("list the users", _FOLDER, JSON, run=_list),
     },
 )

@@ -1,27 +1,10 @@
-"""`dealfl erase`, `erasures`, `readmit`, `show`: erase persons, and show what a run holds.
-
-examples:
-  dealfl erase ann                                erase ann from the latest run in runs/
-  dealfl erase ann bob --run runs/houses          erase two persons from this run
-  dealfl erase --file people.txt --by dpo@corp    one name per line; WHO is in the certificate
-  dealfl erase ann --run operator.toml            erase ann from a running federation
-  dealfl erase --example 3f9a01c2                 erase one example; `show ann --ids` lists them
-  dealfl erasures list                            list all requests, and whether they are finished
-  dealfl erasures status                          list the workers that have not answered
-  dealfl erasures certify "REQUEST"               write a certificate of an earlier request
-  dealfl erasures rotate-key                      sign with a new key
-  dealfl readmit ann                              admit new examples of ann, who consents again
-  dealfl show ann --run runs/houses               show what is held of a person, and where
-  dealfl show --owners runs/houses                list all persons of whom examples are held
-  dealfl show ann --ids                           show the ids of her examples, too
-
-Every worker forgets the examples of the person, deletes their bytes and answers, also if it holds
-none. The model is then equal, bit for bit, to one that never saw the person. The certificate is
-signed and contains no personal data.
-"""
+"""`dealfl erase`, `erasures`, `readmit`, `show`: erase persons, and show what a run holds."""
 
 import argparse
+import shlex
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,30 +12,47 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dealfl.cli.printing import JSON, command, format_table, open_server, option, print_result, say
+from dealfl.cli.printing import (
+    FILES,
+    JSON,
+    RUN,
+    RUN_FIRST,
+    command,
+    format_table,
+    open_folder,
+    open_run,
+    option,
+    print_result,
+    say,
+)
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
     from dealfl.erasure import ModelVersion
-    from dealfl.runs import ErasureResult, RequestStatus
+    from dealfl.runs import ErasureResult, RequestStatus, RunFolder, RunningServer
 
 
 _MAX_FILE_BYTES = 1 << 30
 _CERTIFICATES = Path("certificates")  # of a running server
 _YEAR_S = 31_536_000.0
+_ELSEWHERE = (
+    "{} leads to a running server, which knows no names: each worker keeps its examples and the "
+    "hashes of their owners to itself; use `dealfl show` with a run folder"
+)
 
 
 def _erase(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, erase_owners
 
     owners = [*arguments.owners, *(_read_names(arguments.file) if arguments.file else ())]
-    if (server := open_server(arguments.run_folder)) is not None:
-        erased = server.erase(
+    run = _open_for(arguments, owners or arguments.example)
+    if not isinstance(run, RunFolder):
+        erased = run.erase(
             owners, arguments.by, _CERTIFICATES, arguments.wait, _report, arguments.example
         )
     else:
         erased = erase_owners(
-            RunFolder.at(arguments.run_folder),
+            run,
             owners,
             requested_by=arguments.by,
             examples=arguments.example,
@@ -68,6 +68,20 @@ def _erase(arguments: argparse.Namespace) -> int:
     return 0 if erased.erasure.final else 1
 
 
+def _open_for(arguments: argparse.Namespace, names: Sequence[str]) -> "RunFolder | RunningServer":
+    """Return the run; if a name stands in its place, say how the command is written."""
+    from dealfl.runs import RunFolder
+
+    given = arguments.run_folder
+    if names or Path(given).exists():
+        return open_run(arguments)
+    latest = "RUN"
+    with suppress(BadInput):
+        latest = shlex.quote(str(RunFolder.at().path))
+    again = f"{arguments.parser.prog} {latest} {shlex.quote(given)}"
+    raise BadInput(f"{given} is not a run; the run comes first: {again}")
+
+
 def _report(line: str) -> None:
     say(f"dealfl: {line}", file=sys.stderr)
 
@@ -75,11 +89,10 @@ def _report(line: str) -> None:
 def _readmit(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, readmit_owners
 
-    erased = None
-    if (server := open_server(arguments.run_folder)) is not None:
-        server.readmit(arguments.owners, arguments.by)
+    erased, run = None, open_run(arguments)
+    if not isinstance(run, RunFolder):
+        run.readmit(arguments.owners, arguments.by)
     else:
-        run = RunFolder.at(arguments.run_folder)
         erased = readmit_owners(run, arguments.owners, requested_by=arguments.by)
     were = "" if erased is None else f" {erased:,} of them were erased."
     text = f"New examples of {', '.join(arguments.owners)} are admitted.{were}"
@@ -89,9 +102,9 @@ def _readmit(arguments: argparse.Namespace) -> int:
 
 def _rotate(arguments: argparse.Namespace) -> int:
     from dealfl.erasure import rotate_signing_key
-    from dealfl.runs import CERTIFICATES, RunFolder
+    from dealfl.runs import CERTIFICATES
 
-    folder = RunFolder.at(arguments.run_folder).path / CERTIFICATES
+    folder = open_folder(arguments).path / CERTIFICATES
     key = rotate_signing_key(folder).public.id
     text = f"{folder} signs with the key {key} now. Certificates of earlier keys stay valid."
     return print_result(arguments, {"key": key}, text)
@@ -100,10 +113,11 @@ def _rotate(arguments: argparse.Namespace) -> int:
 def _certify(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, certify
 
-    if (server := open_server(arguments.run_folder)) is not None:
-        path = server.certify(arguments.request, arguments.by, _CERTIFICATES)
+    run = open_run(arguments)
+    if isinstance(run, RunFolder):
+        path = certify(run, arguments.request, arguments.by)
     else:
-        path = certify(RunFolder.at(arguments.run_folder), arguments.request, arguments.by)
+        path = run.certify(arguments.request, arguments.by, _CERTIFICATES)
     return print_result(arguments, {"certificate": str(path)}, f"Wrote {path}.")
 
 
@@ -149,7 +163,7 @@ def _describe(erased: "ErasureResult") -> str:
     if not erasure.claimed:
         ending = (
             "No worker holds anything of these persons, so the model is as it was; `dealfl show\n"
-            "--owners RUN` lists all names. Their examples are refused until `dealfl readmit`."
+            "RUN --owners` lists all names. Their examples are refused until `dealfl readmit`."
         )
     if not erasure.final:
         ending = (
@@ -162,9 +176,8 @@ def _describe(erased: "ErasureResult") -> str:
 def _requests(arguments: argparse.Namespace) -> "list[RequestStatus]":
     from dealfl.runs import RunFolder, list_erasures
 
-    if (server := open_server(arguments.run_folder)) is not None:
-        return server.erasures()
-    return list_erasures(RunFolder.at(arguments.run_folder))
+    run = open_run(arguments)
+    return list_erasures(run) if isinstance(run, RunFolder) else run.erasures()
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -221,14 +234,17 @@ def _show_time(time_s: float | None) -> str:
 def _show(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, find_holdings, list_owners
 
-    if arguments.owners is not None:
-        owners = list_owners(RunFolder.at(arguments.owners))
+    run = _open_for(arguments, [arguments.owner or "", *(["all"] * arguments.owners)])
+    if not isinstance(run, RunFolder):
+        raise BadInput(_ELSEWHERE.format(arguments.run_folder))
+    if arguments.owners:
+        owners = list_owners(run)
         table = [(owner.owner, str(owner.examples), ", ".join(owner.workers)) for owner in owners]
         text = format_table([("OWNER", "EXAMPLES", "WORKERS"), *table])
         return print_result(arguments, [asdict(owner) for owner in owners], text)
     if arguments.owner is None:
-        raise BadInput("no person is named; give a name, or --owners RUN to list all")
-    holdings = find_holdings(RunFolder.at(arguments.run_folder), arguments.owner)
+        raise BadInput("no person is named; give a name, or --owners to list all")
+    holdings = find_holdings(run, arguments.owner)
     header = ("WORKER", "LEARNED", "WAITING", "EVICTED")
     rows = [
         (holding.worker, str(holding.learned), str(holding.waiting), str(holding.grace))
@@ -247,16 +263,9 @@ def show_version(version: "ModelVersion | None") -> str:
 
 
 _BY = option("--by", default="", metavar="WHO", help="who requests it (default: your account)")
-_RUN = option(
-    "--run",
-    "--server",
-    dest="run_folder",
-    default="",
-    metavar="RUN",
-    help="run folder, or credentials of an operator (default: the latest run in runs/)",
-)
 ERASE = command(
     "erase persons from a run, with a certificate",
+    RUN_FIRST,
     option("owners", nargs="*", metavar="OWNER", help="name of a person"),
     option(
         "--example",
@@ -274,69 +283,92 @@ ERASE = command(
         metavar="SECONDS",
         help="maximum time to wait for the workers of a running server (default: 60)",
     ),
-    _RUN,
     JSON,
     run=_erase,
-    description="Erase all examples of persons from the workers and the model of a run.",
-    doc=__doc__,
+    doc="""Erase all examples of persons from the workers and the model of a run.
+
+    examples:
+      dealfl erase runs/houses ann bob                 erase two persons
+      dealfl erase runs/houses --file people.txt       one name per line
+      dealfl erase runs/houses ann --by dpo@corp       who requests it is in the certificate
+      dealfl erase operator.toml ann                   erase ann from a running federation
+      dealfl erase runs/houses --example 3f9a01c2      one example; `dealfl show` lists ids
+
+    Every worker forgets the examples of the person, deletes their bytes and answers, also if it
+    holds none. The model is then equal, bit for bit, to one that never saw the person. The
+    certificate is signed and contains no personal data.
+    """,
 )
 ERASURES = command(
     "list requests of erasure, certify them, renew the key that signs",
-    description="List the requests of erasure of a run, and write later certificates.",
-    doc=__doc__,
-    noun="verb",
+    doc="""List the requests of erasure of a run, and write later certificates.
+
+    examples:
+      dealfl erasures list runs/houses                 all requests, and whether they are finished
+      dealfl erasures list operator.toml               those of a running federation
+      dealfl erasures status                           the workers that have not answered
+      dealfl erasures certify runs/houses "REQUEST"    write a certificate of an earlier request
+      dealfl erasures rotate-key runs/houses           sign with a new key
+    """,
     actions={
         "list": command(
             "list all requests, and whether they are finished",
-            _RUN,
+            RUN,
             JSON,
             run=_list,
-            description="List all requests, and whether they are finished.",
         ),
         "status": command(
             "list the workers that have not answered",
-            _RUN,
+            RUN,
             JSON,
             run=_status,
-            description="List the workers that have not answered.",
         ),
         "certify": command(
             "write a certificate of an earlier request",
+            RUN_FIRST,
             option("request", metavar="REQUEST", help="name of the request"),
             _BY,
-            _RUN,
             JSON,
             run=_certify,
-            description="Write a certificate of an earlier request.",
         ),
         "rotate-key": command(
             "create a new signing key",
-            _RUN,
+            FILES,
             JSON,
             run=_rotate,
-            description="Create a new signing key.",
         ),
     },
 )
 READMIT = command(
     "admit new examples of persons who were erased and consent again",
+    RUN_FIRST,
     option("owners", nargs="+", metavar="OWNER", help="name of a person"),
     _BY,
-    _RUN,
     JSON,
     run=_readmit,
-    description="Admit new examples of persons who were erased and consent again. Their old "
-    "examples stay erased: a worker refuses an example that is equal to one it has erased.",
-    doc=__doc__,
+    doc="""Admit new examples of persons who were erased and consent again.
+
+    examples:
+      dealfl readmit runs/houses ann        admit new examples of ann
+      dealfl readmit operator.toml ann      in a running federation
+
+    Their old examples stay erased: a worker refuses an example that is equal to one it has erased.
+    """,
 )
 SHOW = command(
     "show what a run holds of a person, and where",
+    RUN,
     option("owner", nargs="?", metavar="OWNER", help="name of the person"),
-    option("--owners", metavar="RUN", help="list all persons of a run instead"),
+    option("--owners", action="store_true", help="list all persons instead"),
     option("--ids", action="store_true", help="list the ids of the examples"),
-    _RUN,
     JSON,
     run=_show,
-    description="Show how many examples of a person each worker of a run holds.",
-    doc=__doc__,
+    doc="""Show how many examples of a person each worker of a run holds.
+
+    examples:
+      dealfl show runs/houses ann           what is held of ann, and where
+      dealfl show runs/houses ann --ids     and the ids of her examples
+      dealfl show runs/houses --owners      all persons of whom examples are held
+      dealfl show --owners                  those of the latest run in runs/
+    """,
 )

@@ -6,6 +6,7 @@ examples:
   dealfl job init ratings.csv --out films.toml   a file of user, item, rating, timestamp
   dealfl job init u.data --format ratings        without a header: columns are c1, c2, …
   dealfl job keys                                list every key of a job file
+  dealfl job keys battery                        those with this word in their name or meaning
 
 Bounds, words, classes and items are proposed from the file and are fixed in the job. Rows that do
 not fit them are quarantined and reported when the job runs.
@@ -13,14 +14,16 @@ not fit them are quarantined and reported when the job runs.
 
 import argparse
 import json
+import shlex
 import sys
+import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dealfl.cli.printing import command, format_table, option, say
+from dealfl.cli.printing import JSON, command, format_table, option, print_result, say
 from dealfl.errors import BadInput, unknown_name
 
 if TYPE_CHECKING:
@@ -40,11 +43,26 @@ _QUESTIONS = {
 _OPTIONAL = ("owner", "time", "rating")
 
 
-def _keys(arguments: argparse.Namespace) -> int:  # noqa: ARG001
-    from dealfl.simulate import describe_keys
+def _keys(arguments: argparse.Namespace) -> int:
+    from dealfl.simulate import describe_keys, find_keys
 
+    found = find_keys(arguments.filter)
+    if not found:
+        raise BadInput(
+            f"no key has {arguments.filter!r} in its name or meaning; `dealfl job keys` lists all"
+        )
+    if arguments.filter or arguments.json:
+        return print_result(arguments, {"keys": found}, "\n".join(map(_describe_key, found)))
     say(describe_keys(), end="")
     return 0
+
+
+def _describe_key(key: dict[str, str]) -> str:
+    where = "" if key["section"].strip("[]") == key["key"].rpartition(".")[0] else key["section"]
+    default = "required" if key["default"] == "required" else f"default {key['default']}"
+    lines = textwrap.wrap(f"{key['takes']}; {default}", 92, break_long_words=False)
+    head = key["key"] + (f"  ({where})" if where else "")
+    return "\n    ".join([head, *textwrap.wrap(key["meaning"], 92), *lines])
 
 
 def _init(arguments: argparse.Namespace) -> int:
@@ -168,8 +186,12 @@ def _print_start(begun: "Start", reading: "Reading", out: Path) -> None:
         f"{total:,} rows give {count:,} {what} for {begun.learner}; {aside:,} are quarantined."
     )
     notes = [f"Skipped: {note}." for note in reading.notes]
-    lines += ["", summary, *notes, f"Wrote {out}. Check it, then run:", f"  dealfl run {out}"]
+    lines += ["", summary, *notes, f"Wrote {out}. Check it, then run:", f"  {_next(out)}"]
     say("\n".join(lines))
+
+
+def _next(out: Path) -> str:
+    return shlex.join(["dealfl", "run", str(out)])
 
 
 def _plain(begun: "Start", reading: "Reading", out: Path) -> dict[str, Any]:
@@ -195,7 +217,7 @@ def _plain(begun: "Start", reading: "Reading", out: Path) -> dict[str, Any]:
         "quarantined": len(reading.quarantine),
         "quarantined_by_column": reading.quarantine.by_column,
         "notes": list(reading.notes),
-        "next": f"dealfl run {out}",
+        "next": _next(out),
     }
 
 
@@ -253,9 +275,18 @@ COMMAND = command(
             option("--force", action="store_true", help="replace an existing job file"),
             option("--json", action="store_true", help="print one JSON object; do not ask"),
             run=_init,
-            description="",
-            doc=__doc__,
         ),
-        "keys": command("list every key of job, phone and laboratory files", run=_keys),
+        "keys": command(
+            "list the keys of job, phone and laboratory files",
+            option(
+                "filter",
+                nargs="?",
+                default="",
+                metavar="FILTER",
+                help="text in the name or the meaning of a key (default: all keys)",
+            ),
+            JSON,
+            run=_keys,
+        ),
     },
 )

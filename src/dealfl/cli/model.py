@@ -173,7 +173,9 @@ def _score(arguments: argparse.Namespace) -> int:
     return print_result(arguments, plain, format_table(rows))
 
 
-_MODEL = option("model", metavar="MODEL", help="saved model, run folder or ledger")
+_MODEL = option(
+    "model", metavar="MODEL", help="saved model, run folder, ledger, or credentials of an operator"
+)
 _JOB = option("--job", metavar="JOB.toml", help="job file, if MODEL has none")
 _FORCE = option("--force", action="store_true", help="replace an existing file")
 COMMAND = command(
@@ -187,8 +189,6 @@ COMMAND = command(
             _JOB,
             JSON,
             run=_info,
-            description="",
-            doc=__doc__,
         ),
         "export": command(
             "write a model file, or numpy arrays",
@@ -199,8 +199,6 @@ COMMAND = command(
             option("--arrays", metavar="ARRAYS.npz", help="arrays for numpy.load"),
             _FORCE,
             run=_export,
-            description="",
-            doc=__doc__,
         ),
         "predict": command(
             "predict a file in the format of the job",
@@ -212,8 +210,6 @@ COMMAND = command(
             option("--top", type=int, metavar="K", help="number of items per owner (default: 10)"),
             _FORCE,
             run=_predict,
-            description="",
-            doc=__doc__,
         ),
         "score": command(
             "accuracy, R² or hit rate on a labelled file",
@@ -222,8 +218,6 @@ COMMAND = command(
             JSON,
             option("data", metavar="FILE", help="rows with their target, or ratings"),
             run=_score,
-            description="",
-            doc=__doc__,
         ),
     },
 )

@@ -1,4 +1,4 @@
-"""Options and output shared by several commands: --json, the run folder, tables, problems."""
+"""Options and output shared by several commands: --json, the run, tables, problems."""
 
 import argparse
 import inspect
@@ -8,12 +8,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from dealfl.errors import BadInput
 from dealfl.escaping import for_terminal
 
 if TYPE_CHECKING:
-    from dealfl.runs import RunningServer
+    from dealfl.runs import RunFolder, RunningServer
 
 
 _SHOWN = 20
@@ -45,16 +46,34 @@ JSON = option("--json", action="store_true", help="print one JSON object")
 ACTION_JSON = option(
     "--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object"
 )
+_WHICH = "run folder, ledger file, or credentials of an operator"
 RUN = option(
     "run_folder",
     nargs="?",
     default="",
     metavar="RUN",
-    help="run folder, ledger file, or credentials of an operator (default: the latest in runs/)",
+    help=f"{_WHICH} (default: the latest in runs/)",
+)
+RUN_FIRST = option("run_folder", metavar="RUN", help=_WHICH)
+FILES = option(
+    "run_folder",
+    nargs="?",
+    default="",
+    metavar="RUN",
+    help="run folder or ledger file (default: the latest in runs/)",
 )
 
-Command = Callable[["argparse._SubParsersAction[argparse.ArgumentParser]", str], None]
-"""Registers a command, or an action of a command, by a name."""
+
+class Command(Protocol):
+    """Registers a command, or an action of a command, by a name."""
+
+    def __call__(
+        self,
+        commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+        name: str,
+        above: str = "",
+    ) -> None:
+        """Register it; it takes its examples from those of the command above."""
 
 
 def command(
@@ -69,14 +88,17 @@ def command(
     """Return a command with a line of help, its options, and its actions.
 
     What follows the first line of `doc`, the examples, ends the help; without a description, this
-    line is the description.
+    line is the description. An action shows those examples of its command that are its own.
     """
-    first, _, examples = inspect.cleandoc(doc or "").partition("\n\n")
+    first, _, rest = inspect.cleandoc(doc or "").partition("\n\n")
 
-    def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str) -> None:
-        shown = first if description is None else description
-        epilog = examples and f"{examples}\n"
-        parser = commands.add_parser(name, help=text, description=shown, epilog=epilog)
+    def add(
+        commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, above: str = ""
+    ) -> None:
+        said = first if description is None else description
+        shown = said or f"{text[:1].upper()}{text[1:]}."
+        parser = commands.add_parser(name, help=text, description=shown)
+        parser.epilog = f"{rest}\n" if rest else _examples_of(parser.prog, above)
         for add_option in options:
             add_option(parser)
         parser.set_defaults(parser=parser, **({"run": run} if run else {}))
@@ -84,9 +106,34 @@ def command(
             titles = {"metavar": noun.upper(), "title": f"{noun}s"}
             below = parser.add_subparsers(**titles, required=run is None)
             for action, add_action in actions.items():
-                add_action(below, action)
+                add_action(below, action, rest)
 
     return add
+
+
+def _examples_of(prog: str, text: str) -> str:
+    """Return the examples that begin with the words of a command."""
+    lines = text.split("\n\n")[0].splitlines()
+    own = [line for line in lines if f"{line.strip()} ".startswith(f"{prog} ")]
+    return "\n".join(["examples:", *own, ""]) if own else ""
+
+
+def open_run(arguments: argparse.Namespace) -> "RunFolder | RunningServer":
+    """Return the run that a command names first, by its files or by the operator's credentials."""
+    return open_server(arguments.run_folder) or open_folder(arguments)
+
+
+def open_folder(arguments: argparse.Namespace) -> "RunFolder":
+    """Return the run in files that a command names; a running server is not enough."""
+    from dealfl.runs import RunFolder
+
+    given = arguments.run_folder
+    if open_server(given) is not None:
+        raise BadInput(
+            f"{given} leads to a running server, but {arguments.parser.prog} reads files; use it "
+            "on the server's machine, with the run folder"
+        )
+    return RunFolder.at(given)
 
 
 def open_server(path: str) -> "RunningServer | None":

@@ -6,7 +6,7 @@ examples:
   dealfl run job.toml --set job.rounds=50
   dealfl run --resume                   continue the run that Ctrl-C stopped
   dealfl run --discard                  delete it instead, with the examples that it keeps
-  dealfl run job.toml --from model.deal start with an exported model
+  dealfl run job.toml --from model.deal  start with an exported model
   dealfl run --json                     print the result as one JSON object
 """
 
@@ -18,23 +18,23 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from dealfl.cli.printing import JSON, command, option, processes, say, values
+from dealfl.cli.printing import JSON, command, option, print_result, processes, say, values
 from dealfl.errors import BadInput
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from dealfl.api import Fleet, run
-    from dealfl.cli.simulate import read_values
+    from dealfl.cli.simulate import read_job_file, read_values
     from dealfl.runs import Interrupted, RunFolder
     from dealfl.storage import keep_freed_memory
 
     keep_freed_memory()
     gc.set_threshold(100_000)  # a run makes millions of records, and none is part of a cycle
-    fleet = Fleet.from_job(arguments.job, read_values(arguments.values))
+    fleet = read_job_file(Fleet.from_job, arguments.job, read_values(arguments.values))
     latest = arguments.resume or arguments.restart or arguments.discard
     folder = arguments.out or RunFolder.for_job(_folder_name(fleet.name), latest=latest).path
     if arguments.discard:
-        return _discard(folder)
+        return _discard(arguments, folder)
     if find_spec("plotly") is None:
         say("dealfl: no report: plotly is missing; pip install 'dealfl[report]'", file=sys.stderr)
     try:
@@ -59,7 +59,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0 if result.exact else 1
 
 
-def _discard(folder: Path) -> int:
+def _discard(arguments: argparse.Namespace, folder: Path) -> int:
     from dealfl.runs import RunFolder
 
     run = RunFolder(folder)
@@ -67,8 +67,9 @@ def _discard(folder: Path) -> int:
         raise BadInput(f"{folder} holds no run that was stopped; leave out --discard")
     with run.locked():
         run.discard()
-    say(f"Deleted the stopped run in {folder}.")
-    return 0
+    return print_result(
+        arguments, {"deleted": str(folder)}, f"Deleted the stopped run in {folder}."
+    )
 
 
 def _folder_name(name: str) -> str:

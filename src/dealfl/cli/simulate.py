@@ -20,14 +20,17 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dealfl.cli.parsing import data_hint
 from dealfl.cli.printing import JSON, command, option, processes, say, values
 from dealfl.cli.reproduce import run_entry_point
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
+    from dealfl.api import Fleet
     from dealfl.simulate import Setting
 
 
@@ -52,7 +55,8 @@ def _run_fleet(arguments: argparse.Namespace) -> int:
     pairs = [_pair("--vary", word) for word in arguments.vary]
     vary = {key: [_value(value) for value in values.split(",")] for key, values in pairs}
     first = {key: values[0] for key, values in vary.items()}  # a required key can be among them
-    fleet = Fleet.from_job(arguments.fleet, {**read_values(arguments.values), **first})
+    set_values = {**read_values(arguments.values), **first}
+    fleet = read_job_file(Fleet.from_job, arguments.fleet, set_values)
     seeds = 1 if arguments.seeds is None else arguments.seeds
     settings = sweep_settings(fleet, vary, seeds, processes=arguments.processes)
     if arguments.json:
@@ -60,6 +64,18 @@ def _run_fleet(arguments: argparse.Namespace) -> int:
     else:
         say("\n\n".join(summarize_setting(setting) for setting in settings))
     return int(not all(outcome.exact for setting in settings for outcome in setting.outcomes))
+
+
+def read_job_file(
+    read: Callable[..., Fleet], path: str | Path | None, values: dict[str, object]
+) -> Fleet:
+    """Read a job; if the file has data instead, say how to write a job for them."""
+    try:
+        return read(path, values)
+    except BadInput as error:
+        if path is None or not Path(path).is_file() or not (hint := data_hint(path)):
+            raise
+        raise BadInput(f"{path} is no job file{hint}") from error
 
 
 def read_values(words: Sequence[str]) -> dict[str, object]:

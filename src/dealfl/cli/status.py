@@ -18,11 +18,13 @@ import time
 from typing import TYPE_CHECKING
 
 from dealfl.cli.printing import (
+    FILES,
     JSON,
     RUN,
     command,
     format_moment,
     format_table,
+    open_folder,
     open_server,
     option,
     print_result,
@@ -165,9 +167,9 @@ def _model(status: "RunStatus") -> str:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from dealfl.runs import RunFolder, serve_metrics
+    from dealfl.runs import serve_metrics
 
-    served = serve_metrics(RunFolder.at(arguments.run_folder), arguments.port, arguments.host)
+    served = serve_metrics(open_folder(arguments), arguments.port, arguments.host)
     print_result(arguments, {"address": served.address}, f"serving {served.address}")
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):  # a parent process can have ignored them
@@ -195,7 +197,7 @@ COMMAND = command(
 )
 METRICS = command(
     "serve the metrics of a run for Prometheus",
-    RUN,
+    FILES,
     option("--port", type=int, default=0, help="port (default: a free port)"),
     option("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)"),
     JSON,

@@ -1,15 +1,16 @@
 """`dealfl verify`: verify certificates of erasure, offline.
 
 examples:
-  dealfl verify runs/houses/certificates/0001.json
-  dealfl verify runs/houses/certificates/*.json           all of a run
+  dealfl verify runs/houses                               all certificates of a run, and its log
+  dealfl verify runs/houses --retrain                     and the model, by training again
+  dealfl verify 0001.json                                 one certificate
   dealfl verify 0001.json --key issuer.pem                the key of the issuer, from elsewhere
-  dealfl verify 0001.json --log runs/houses/certificates  and its entry in the log
-  dealfl verify 0001.json --retrain runs/houses           and the digest, by training again
-  dealfl verify 0001.json --page certificate.html         a page for people
+  dealfl verify 0001.json --log houses/certificates       and its entry in a log
+  dealfl verify runs/houses 0001.json --page page.html    a page for people
 """
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,29 +22,53 @@ from dealfl.errors import BadInput, DealError
 
 if TYPE_CHECKING:
     from dealfl.erasure import Erasure
+    from dealfl.runs import RunFolder
 
 
-_OF_ONE = ("proof", "prove", "since", "retrain", "person", "page")
+_OF_ONE = ("proof", "prove", "since", "person", "page")
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    run, files = _find(arguments.what)
+    if run is not None and arguments.log is None:
+        arguments.log = run.path / "certificates"
+    if len(files) > 1:
+        return _verify_all(arguments, run, files)
+    return _verify_one(arguments, run, files[0])
+
+
+def _find(words: list[Path]) -> "tuple[RunFolder | None, list[Path]]":
+    """Return the run that is named, if one is, and the certificates: by default all of the run."""
+    from dealfl.runs import CERTIFICATES, RunFolder
+
+    runs = [word for word in words if word.is_dir() or word.suffix == ".db"]
+    files = [word for word in words if word not in runs]
+    if not runs:
+        return None, files
+    if len(runs) > 1:
+        raise BadInput(f"{runs[0]} and {runs[1]} are two runs; verify one after the other")
+    run = RunFolder.at(runs[0])
+    files = files or sorted((run.path / CERTIFICATES).glob("*.json"))
+    if not files:
+        raise BadInput(f"{run.path} has no certificates: nobody was erased from it")
+    return run, files
+
+
+def _verify_one(arguments: argparse.Namespace, run: "RunFolder | None", path: Path) -> int:
     from dealfl.erasure import Evidence, is_about, prove_entry, verify_certificate
     from dealfl.report import write_certificate_page
 
-    if len(arguments.certificates) > 1:
-        return _verify_all(arguments)
-    (path,) = arguments.certificates
     evidence = Evidence(arguments.key, arguments.log, arguments.proof, arguments.since)
     erasure, entry = verify_certificate(path, evidence)
     if arguments.prove is not None:
         prove_entry(path, evidence, arguments.prove)
     if arguments.person and not is_about(erasure, *arguments.person):
         raise BadInput("the certificate names no person with this name and salt")
-    if arguments.page is not None:
-        write_certificate_page(erasure, path, arguments.page)
     plain = msgspec.to_builtins(erasure) | {"entry": entry}
-    if arguments.retrain is not None:
-        plain["retrained"] = _require_retrained(erasure, arguments.retrain)
+    if arguments.retrain:
+        plain["retrained"] = _require_retrained(erasure, run, path)
+    if arguments.page is not None:
+        write_certificate_page(erasure, path, arguments.page, entry, plain.get("retrained"))
     logged = "" if entry is None else f", entry {entry + 1} of the log"
     claimed = f"{erasure.claimed:,}, as workers state; not verified"
     rows = [
@@ -52,6 +77,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         ("persons, examples", f"{erasure.persons:,}, {erasure.examples:,}"),
         *([("examples claimed", claimed)] if erasure.claimed != erasure.examples else []),
         ("workers outstanding", f"{erasure.outstanding:,} of {erasure.workers:,}"),
+        ("model before", show_version(erasure.before)),
         ("model after", show_version(erasure.after)),
         *([("retrained", plain["retrained"])] if "retrained" in plain else []),
         ("final", "yes" if erasure.final else "no"),
@@ -60,7 +86,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     return print_result(arguments, plain, f"{path} is valid{logged}\n" + format_table(rows, "  "))
 
 
-def _verify_all(arguments: argparse.Namespace) -> int:
+def _verify_all(arguments: argparse.Namespace, run: "RunFolder | None", files: list[Path]) -> int:
     """Verify several certificates; one that is not valid does not hide the others."""
     from dealfl.erasure import Evidence, verify_certificate
 
@@ -68,9 +94,12 @@ def _verify_all(arguments: argparse.Namespace) -> int:
     if single:
         raise BadInput(f"{single[0]} is about one certificate; give one file")
     rows, plain, bad = [], [], 0
-    for path in arguments.certificates:
+    for path in files:
         try:
             erasure, entry = verify_certificate(path, Evidence(arguments.key, arguments.log))
+            told = {"file": str(path), "valid": True, "entry": entry}
+            if arguments.retrain and path == files[-1]:
+                told["retrained"] = _require_retrained(erasure, run, path)
         except DealError as error:
             bad += 1
             rows.append((str(path), f"NOT VALID: {error}"))
@@ -78,18 +107,22 @@ def _verify_all(arguments: argparse.Namespace) -> int:
             continue
         final = "final" if erasure.final else "not final"
         content = f"persons {erasure.persons:,}, examples {erasure.examples:,}, {final}"
-        rows.append((str(path), f"valid: {content}"))
-        told = {"file": str(path), "valid": True, "entry": entry}
+        again = ", equal to training again" if "retrained" in told else ""
+        rows.append((str(path), f"valid: {content}{again}"))
         plain.append(told | msgspec.to_builtins(erasure))
     print_result(arguments, plain, format_table(rows))
     return 2 if bad else 0
 
 
-def _require_retrained(erasure: "Erasure", run_folder: str) -> str:
+def _require_retrained(erasure: "Erasure", run: "RunFolder | None", path: Path) -> str:
     """Return the digest of training on what is held; raise an error if it is another one."""
     from dealfl.runs import RunFolder, retrain
 
-    digest = retrain(RunFolder.at(run_folder))
+    run = run or RunFolder(path.resolve().parent.parent)  # the certificate may lie in its run
+    if not run.ledger.is_file():
+        again = shlex.join(["dealfl", "verify", "RUN", str(path), "--retrain"])
+        raise BadInput(f"{path} does not lie in the folder of its run; name the run: {again}")
+    digest = retrain(run)
     if erasure.after is None or digest != erasure.after.digest:
         raise BadInput(
             f"training on what is held gives {digest[:16]}…, the certificate says "
@@ -102,11 +135,11 @@ def _require_retrained(erasure: "Erasure", run_folder: str) -> str:
 COMMAND = command(
     "verify certificates of erasure, offline",
     option(
-        "certificates",
+        "what",
         type=Path,
         nargs="+",
-        metavar="FILE",
-        help="certificate; several only with --key and --log",
+        metavar="RUN|FILE",
+        help="run folder, for all its certificates and its log; or certificates",
     ),
     option(
         "--key",
@@ -125,8 +158,9 @@ COMMAND = command(
     ),
     option(
         "--retrain",
-        metavar="RUN",
-        help="train again on what the workers of this run hold, and compare the digests",
+        action="store_true",
+        help="train again on what the workers of the run hold, and compare the digests with the "
+        "last certificate",
     ),
     option(
         "--person",
@@ -137,6 +171,7 @@ COMMAND = command(
     option("--page", type=Path, metavar="HTML", help="write a page for people"),
     JSON,
     run=_verify,
-    description="Verify the signature of certificates and, with --log, their entries in a log.",
+    description="Verify the signature of certificates and, with a run or --log, their entries in "
+    "a log.",
     doc=__doc__,
 )

@@ -2,8 +2,9 @@
 
 examples:
   dealfl workers list                      list the workers of the latest run in runs/
-  dealfl workers show w07 runs/digits      show one worker and its rounds
-  dealfl workers remove w07 runs/digits    remove a lost phone from the model
+  dealfl workers list operator.toml        ask a running server
+  dealfl workers show runs/digits w07      show one worker and its rounds
+  dealfl workers remove runs/digits w07    remove a lost phone from the model
 
 `remove` removes all updates of the worker from the model, in one transaction. A running server is
 reached with the credentials of an operator; without them, the server must not be running. If the
@@ -18,10 +19,11 @@ from typing import TYPE_CHECKING
 from dealfl.cli.printing import (
     JSON,
     RUN,
+    RUN_FIRST,
     command,
     format_moment,
     format_table,
-    open_server,
+    open_run,
     option,
     print_result,
     say,
@@ -51,12 +53,11 @@ _HEADER = (
 def _list(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, read_status, read_workers
 
-    server = open_server(arguments.run_folder)
-    if server is None:
-        run = RunFolder.at(arguments.run_folder)
+    run = open_run(arguments)
+    if isinstance(run, RunFolder):
         workers, now_s = read_workers(run), read_status(run).now_s
     else:
-        workers, now_s = server.workers(), server.status().now_s
+        workers, now_s = run.workers(), run.status().now_s
     plain = [dataclasses.asdict(worker) for worker in workers]
     table = format_table([_HEADER, *(_row(worker, now_s) for worker in workers)])
     return print_result(arguments, {"now_s": now_s, "workers": plain}, table)
@@ -93,12 +94,11 @@ def _state(worker: "WorkerStatus", now_s: float) -> str:
 def _show(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, read_worker_rounds, read_workers
 
-    server = open_server(arguments.run_folder)
-    if server is None:
-        run = RunFolder.at(arguments.run_folder)
+    run = open_run(arguments)
+    if isinstance(run, RunFolder):
         everyone, rounds = read_workers(run), read_worker_rounds(run, arguments.name)
     else:
-        everyone, rounds = server.workers(), server.worker_rounds(arguments.name)
+        everyone, rounds = run.workers(), run.worker_rounds(arguments.name)
     workers = {worker.name: worker for worker in everyone}
     if arguments.name not in workers:
         raise unknown_name("worker", arguments.name, workers)
@@ -123,15 +123,14 @@ def _shown(value: object) -> str:
 def _remove(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, remove_worker
 
-    server = open_server(arguments.run_folder)
+    run = open_run(arguments)
     if not arguments.yes:
-        run_or_server = server or RunFolder.at(arguments.run_folder)
-        _require_consent(arguments.name, str(run_or_server.ledger))
-    if server is not None:
-        digest = server.remove(arguments.name)
+        _require_consent(arguments.name, str(run.ledger))
+    if not isinstance(run, RunFolder):
+        digest = run.remove(arguments.name)
         text = f"Removed {arguments.name} from the model.\n  digest after   {digest}"
         return print_result(arguments, {"worker": arguments.name, "digest_after": digest}, text)
-    removed = remove_worker(RunFolder.at(arguments.run_folder), arguments.name)
+    removed = remove_worker(run, arguments.name)
     still = f"The published model is still version {removed.version}. " if removed.version else ""
     text = (
         f"Removed {removed.worker} and its {removed.updates} updates from the model.\n"
@@ -158,12 +157,12 @@ COMMAND = command(
     doc=__doc__,
     actions={
         "list": command("list all workers with state, updates and energy", RUN, JSON, run=_list),
-        "show": command("show one worker and its rounds", _NAME, RUN, JSON, run=_show),
+        "show": command("show one worker and its rounds", RUN_FIRST, _NAME, JSON, run=_show),
         "remove": command(
             "remove a worker from the model",
+            RUN_FIRST,
             _NAME,
             option("--yes", action="store_true", help="do not ask for confirmation"),
-            RUN,
             JSON,
             run=_remove,
         ),

@@ -122,7 +122,8 @@ class ErasureRequest(msgspec.Struct, frozen=True, kw_only=True):
         wrong = [example for example in examples if not re.fullmatch("[0-9a-f]{64}", example)]
         if wrong:
             raise BadInput(
-                f"{wrong[0]!r} is not the id of an example; `dealfl show OWNER --ids` lists them"
+                f"{wrong[0]!r} is not the id of an example; `dealfl show RUN OWNER --ids` lists "
+                "them"
             )
         salts = {name: secrets.token_bytes(16) for name in [*names, *examples][:_COMMITTED]}
         return cls(

@@ -9,6 +9,7 @@ from dealfl.escaping import for_html
 from dealfl.report.wording import format_count
 from dealfl.storage import replace_file
 
+_NOT_VERIFIED = "not verified for this page"
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
 body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem }
@@ -22,8 +23,14 @@ code { font-size: .85em } @media (max-width: 30rem) { th, td { display: block; w
 """
 
 
-def write_certificate_page(erasure: Erasure, certificate: Path, path: Path) -> None:
-    """Write a page that explains a verified certificate, atomically."""
+def write_certificate_page(
+    erasure: Erasure,
+    certificate: Path,
+    path: Path,
+    entry: int | None = None,
+    retrained: str | None = None,
+) -> None:
+    """Write a page that explains a verified certificate, with what else was verified."""
     persons, answered = (
         format_count(erasure.persons, "person"),
         erasure.workers - erasure.outstanding,
@@ -37,6 +44,11 @@ def write_certificate_page(erasure: Erasure, certificate: Path, path: Path) -> N
         "Model before": _describe(erasure.before),
         "Model after": _describe(erasure.after),
         "Not covered": "; ".join(erasure.not_covered),
+        "Signature": "valid",
+        "Entry in the log": _NOT_VERIFIED if entry is None else f"entry {entry + 1}, verified",
+        "Training again": _NOT_VERIFIED
+        if retrained is None
+        else f"training on what is held gives the same model: {retrained}",
         "File": certificate.name,
     }
     table = "\n".join(f"<tr><th>{for_html(k)}<td>{for_html(v)}" for k, v in rows.items())

@@ -224,7 +224,7 @@ def _complete_id(run: RunFolder, beginning: str) -> str:
     if len(beginning) < _MIN_ID or len(matches) != 1:
         raise BadInput(
             f"{len(matches):,} examples have an id that begins with {beginning!r}; give at least "
-            f"{_MIN_ID} digits of an id that `dealfl show OWNER --ids` lists"
+            f"{_MIN_ID} digits of an id that `dealfl show RUN OWNER --ids` lists"
         )
     return matches.pop()
 

@@ -14,17 +14,18 @@ import msgspec
 
 from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document
-from dealfl.runs.result import RunProgress
+from dealfl.runs.result import RunProgress, RunRecord
 from dealfl.server import Ledger
 from dealfl.settings import toml_document
 from dealfl.simulate import Outcome, RunState
 from dealfl.storage import is_disk_failure, lock_file, make_folder, refused_write, replace_file
 
 LEDGER, JOB, RESULT, RUNS, FORGETTING = "ledger.db", "job.toml", "result.json", "runs", "forgetting"
+_RECORD = "record"
 OWNERS_KEY, WORKERS, REQUESTS, _COPY = "owners.key", "workers", "requests", "copied_data"
 _OUTCOMES, _STATE, _PROGRESS, _LOCK = "outcomes", "state", "progress.json", "running"
 _LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # left by a reader of the ledger
-_WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, "report.html", "log.jsonl", OWNERS_KEY)
+_WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, _RECORD, "report.html", "log.jsonl", OWNERS_KEY)
 
 
 class RunFolder:
@@ -176,6 +177,20 @@ class RunFolder:
         replace_file(self.path / _OUTCOMES, msgspec.msgpack.encode(outcomes))
         for scheme in outcomes:
             (self.path / f"{_STATE}-{scheme}").unlink(missing_ok=True)
+
+    def record(self) -> RunRecord:
+        """Return what a finished run reported, without the name of a person."""
+        path = self.path / _RECORD
+        if not path.exists():
+            raise BadInput(f"{self.path} has no finished run, which alone has a report")
+        try:
+            return msgspec.msgpack.decode(path.read_bytes(), type=RunRecord)
+        except msgspec.MsgspecError as error:
+            raise BadBytes(f"{path} is damaged ({error}); run again with --restart") from error
+
+    def save_record(self, record: RunRecord) -> None:
+        """Write what a run reports, without the name of the person who was erased."""
+        replace_file(self.path / _RECORD, msgspec.msgpack.encode(record.without_name()))
 
     def state(self, scheme: str) -> RunState | None:
         """Return the saved state of a scheme."""

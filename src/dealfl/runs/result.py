@@ -230,6 +230,11 @@ class RunRecord:
             "forgotten": self.forgotten and dataclasses.asdict(replace(self.forgotten, person="")),
         }
 
+    def without_name(self) -> RunRecord:
+        """Return the record without the name of the person who was erased."""
+        forgotten = self.forgotten and replace(self.forgotten, person="")
+        return replace(self, forgotten=forgotten)
+
 
 def _compare(main: Outcome, other: Outcome) -> Comparison:
     better = None

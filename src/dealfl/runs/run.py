@@ -178,6 +178,7 @@ class Run:
             self.statistics = None  # the ledger has newer ones
         if not self._keep_data:
             self._folder.discard_copy()
+        self._folder.save_record(result)
         shown = replace_file(self._folder.path / RESULT, json.dumps(result.as_dict(), indent=2))
         if write_page is not None:
             shown = self._folder.path / "report.html"

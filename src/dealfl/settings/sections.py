@@ -141,12 +141,15 @@ def show(value: object) -> str:
 KEY_HEAD = "| key | takes | default | meaning |\n|---|---|---|---|"
 
 
+def key_cells(section: Callable[..., Any]) -> dict[str, tuple[str, str, str]]:
+    """Return what each key of a section takes, its default, and its meaning."""
+    keys = keys_of(section).values()
+    return {key.name: (key.takes, _default(key), key.description) for key in keys}
+
+
 def key_rows(section: Callable[..., Any]) -> dict[str, str]:
     """Return the keys of a section as rows of a Markdown table, without their names."""
-    return {
-        key.name: f"{key.takes} | {_default(key)} | {key.description} |"
-        for key in keys_of(section).values()
-    }
+    return {key: f"{' | '.join(cells)} |" for key, cells in key_cells(section).items()}
 
 
 def key_table(title: str, section: Callable[..., Any], without: Collection[str] = ()) -> str:

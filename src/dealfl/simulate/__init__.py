@@ -3,7 +3,7 @@
 from dealfl.simulate.evaluation import METRICS, make_questions, standard_error
 from dealfl.simulate.fleet import SECTIONS, FleetSpec, read_fleet
 from dealfl.simulate.fleet_run import FleetRun, RunState, finish, run_fleet, split_fleet, start_run
-from dealfl.simulate.key_reference import describe_keys
+from dealfl.simulate.key_reference import describe_keys, find_keys
 from dealfl.simulate.outcome import FleetEnergy, Outcome, Participant, Progress, Round, Savings
 from dealfl.simulate.processes import Processes, require_processes
 from dealfl.simulate.schedules import Availability, Markov
@@ -34,6 +34,7 @@ __all__ = [
     "Split",
     "SweepProgress",
     "describe_keys",
+    "find_keys",
     "finish",
     "make_questions",
     "read_fleet",

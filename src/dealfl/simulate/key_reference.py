@@ -15,7 +15,7 @@ from dealfl.power import Profile
 from dealfl.registry import load_plugin, plugins
 from dealfl.server import RewardWeights
 from dealfl.server.selection import SELECTORS
-from dealfl.settings import KEY_HEAD, key_rows, key_table, keys_of, nested_sections
+from dealfl.settings import KEY_HEAD, key_cells, key_rows, key_table, keys_of, nested_sections
 from dealfl.simulate.devices import Devices
 from dealfl.simulate.fleet import Faults
 from dealfl.simulate.schedules import ARRIVALS, AVAILABILITIES
@@ -60,6 +60,18 @@ def describe_keys() -> str:
         above = {key for key in rows if common.get(f"{name}.{key}") == rows[key]}
         parts.append(key_table(title, section, without={*above, *_NO_KEYS}))
     return "\n".join(parts)
+
+
+def find_keys(part: str) -> list[dict[str, str]]:
+    """Return the keys whose name or meaning contains a text, with what each takes and means."""
+    found = []
+    for title, section in _sections():
+        for key, (takes, default, meaning) in key_cells(section).items():
+            name = ".".join(filter(None, (_section_name(title), key)))
+            if key not in _NO_KEYS and part.casefold() in f"{name} {meaning}".casefold():
+                cells = {"takes": takes, "default": default.strip("`"), "meaning": meaning}
+                found.append({"key": name, "section": title, **cells})
+    return found
 
 
 def _section_name(title: str) -> str:

@@ -2,6 +2,8 @@
 
 import math
 import pickle
+import sys
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -108,7 +110,7 @@ def test_what_is_found_depends_on_the_examples_held_alone(
 def candidates(forest: PrefixForest, query: Any, enough: int) -> list[int]:
     nothing = np.zeros((300, 0), np.int32)
     rows = near_rows(*forest.arrays, query, enough, nothing, nothing[:1])
-    return list(next(rows)[0].tolist())
+    return list(next(rows)[1].slots.tolist())
 
 
 def removed(forest: PrefixForest, slots: Any) -> list[list[int]]:
@@ -298,3 +300,13 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], messa
 def test_the_seed_is_part_of_the_digest_but_k_is_not() -> None:
     assert made(k=1, min_bucket=9).digest() == made(k=9).digest()
     assert made(seed=1).digest() != made(seed=2).digest()
+
+
+def test_a_search_in_numpy_takes_all_rows_at_a_time() -> None:
+    model, calls = learned(), Counter[str]()
+    sys.setprofile(lambda _, event, __: calls.update([event]))
+    try:
+        model.predict(X)
+    finally:
+        sys.setprofile(None)
+    assert calls["call"] + calls["c_call"] < 10 * len(X)  # of a search row by row, hundreds each

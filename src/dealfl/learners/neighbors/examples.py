@@ -18,7 +18,6 @@ from dealfl.learners.inputs import as_vector
 from dealfl.learners.neighbors.plain import (
     GAP,
     IN_RUN,
-    kth_square,
     near_rows,
     nearest_rows,
     remove_examples,
@@ -203,7 +202,7 @@ class HeldExamples:
         """Return the ids of the examples whose votes `votes` counts."""
         keys = self._signatures.of(vectors)
         near = near_rows(*self._forest.arrays, keys, enough, self.vectors, vectors)
-        voters = (slots[squares <= kth_square(squares, k)] for slots, squares in near)
+        voters = (some.slots[some.squares <= some.kth_squares(k)[some.rows]] for _, some in near)
         return sorted(set(chain.from_iterable(self.ids[slots].tolist() for slots in voters)))
 
     # -- files ----------------------------------------------------------------------------------

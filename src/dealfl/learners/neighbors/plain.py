@@ -6,7 +6,8 @@ and `run_slots` hold new entries (see `examples`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,11 @@ Keys = NDArray[np.uint64]
 
 GAP = -1  # the slot of a removed entry
 IN_RUN = -1  # the position of a new entry
+
+_BLOCK_KEYS = 1 << 17  # of a block of rows, compared at a time
+_BLOCK_VALUES = 1 << 17  # of pairs of vectors
+_NONE = np.uint64((1 << 64) - 1)  # the distance of a key that does not exist
+_MISSING = 65  # the length of its prefix
 
 
 @twin
@@ -83,13 +89,15 @@ def vote_rows(
     """
     votes = np.zeros((len(rows), classes), np.int64)
     total = 0
-    near = near_rows(keys, slots, run_keys, run_slots, queries, enough, vectors, rows)
-    for row, (candidates, squares) in enumerate(near):
-        limit = kth_square(squares, k)
-        nearer = np.bincount(codes[candidates[squares < limit]], minlength=classes)
-        tied = np.bincount(codes[candidates[squares == limit]], minlength=classes)
-        votes[row] = nearer * tied.sum() + (min(k, len(squares)) - nearer.sum()) * tied
-        total += len(candidates)
+    for block, near in near_rows(keys, slots, run_keys, run_slots, queries, enough, vectors, rows):
+        limits = near.kth_squares(k)[near.rows]
+        nearer, tied = (
+            near.by_class(codes, classes, chosen)
+            for chosen in (near.squares < limits, near.squares == limits)
+        )
+        left = np.minimum(near.counts, k) - nearer.sum(axis=1)
+        votes[block] = nearer * tied.sum(axis=1, keepdims=True) + left[:, None] * tied
+        total += len(near.slots)
     return votes, total
 
 
@@ -111,19 +119,44 @@ def nearest_rows(
     best_squares = np.empty((len(rows), k), np.int64)
     counts = np.empty(len(rows), np.int64)
     total = 0
-    near = near_rows(keys, slots, run_keys, run_slots, queries, enough, vectors, rows)
-    for row, (candidates, squares) in enumerate(near):
-        order = np.lexsort((ids[candidates], squares))[:k]
-        counts[row] = len(order)
-        best[row, : len(order)] = candidates[order]
-        best_squares[row, : len(order)] = squares[order]
-        total += len(candidates)
+    for block, near in near_rows(keys, slots, run_keys, run_slots, queries, enough, vectors, rows):
+        order = np.lexsort((ids[near.slots], near.squares, near.rows))
+        ranks = np.arange(len(order)) - near.starts[near.rows]
+        kept, ranks = order[ranks < k], ranks[ranks < k]
+        cells = block.start + near.rows[kept], ranks
+        best[cells], best_squares[cells] = near.slots[kept], near.squares[kept]
+        counts[block] = np.minimum(near.counts, k)
+        total += len(order)
     return best, best_squares, counts, total
 
 
-def kth_square(squares: Int64s, k: int) -> int:
-    """Return the k-th smallest squared distance, or the largest of fewer."""
-    return int(np.partition(squares, k - 1)[k - 1] if len(squares) > k else squares.max())
+# -- candidates of many rows at a time ------------------------------------------------------------
+
+
+class Near(NamedTuple):
+    """Candidates of a block of rows: pairs of a row and a slot, ascending, and their distances."""
+
+    rows: Int64s
+    slots: Int64s
+    squares: Int64s  # exact squared distances
+    counts: Int64s  # of each row
+
+    @property
+    def starts(self) -> Int64s:
+        """Where the candidates of each row start."""
+        return np.cumsum(self.counts) - self.counts
+
+    def kth_squares(self, k: int) -> Int64s:
+        """Return the k-th smallest squared distance of each row, or the largest of fewer."""
+        order = np.argsort(self.squares)
+        rows = self.rows[order].astype(np.min_scalar_type(len(self.counts)))  # short ones sort fast
+        ranked = self.squares[order[np.argsort(rows, kind="stable")]]
+        return np.asarray(ranked[self.starts + np.minimum(self.counts, k) - 1])
+
+    def by_class(self, codes: Int32s, classes: int, chosen: NDArray[np.bool_]) -> Int64s:
+        """Return the number of chosen candidates by row and class."""
+        cells = self.rows[chosen] * classes + codes[self.slots[chosen]]
+        return np.bincount(cells, minlength=len(self.counts) * classes).reshape(-1, classes)
 
 
 def near_rows(
@@ -135,56 +168,121 @@ def near_rows(
     enough: int,
     vectors: Int32s,
     rows: Int32s,
-) -> Iterator[tuple[Int64s, Int64s]]:
-    """Yield the candidate slots of each row, ascending, and their exact squared distances."""
-    tables = [
-        ((keys[table], slots[table]), (run_keys[table], run_slots[table]))
-        for table in range(len(keys))
-    ]
-    for query, row in zip(queries, rows, strict=True):
-        pairs = zip(tables, query, strict=True)
-        by_table = [_candidates(parts, key, enough) for parts, key in pairs]
-        candidates = np.unique(np.concatenate(by_table))
-        offsets = vectors[candidates].astype(np.int64) - row
-        yield candidates, np.einsum("ij,ij->i", offsets, offsets)
+) -> Iterator[tuple[slice, Near]]:
+    """Yield blocks of rows with their candidates."""
+    given = ((keys, slots), (run_keys, run_slots))
+    parts = [part for part in (Part.of(*arrays) for arrays in given) if part.keys.size]
+    step = max(1, _BLOCK_KEYS // (enough * len(keys)))
+    for first in range(0, len(rows), step):
+        block = slice(first, min(first + step, len(rows)))
+        pairs = _candidates(parts, queries[block], enough, len(vectors))
+        chosen, candidates = np.divmod(pairs, len(vectors))
+        squares = _squares(vectors, candidates, rows[block], chosen)
+        counts = np.bincount(chosen, minlength=block.stop - first)
+        yield block, Near(chosen, candidates, squares, counts)
 
 
-Part = tuple[Keys, Int32s]  # sorted keys and their slots
+def _squares(vectors: Int32s, slots: Int64s, rows: Int32s, chosen: Int64s) -> Int64s:
+    """Return the squared distance of each pair of a slot and a row."""
+    squares = np.empty(len(slots), np.int64)
+    step = max(1, _BLOCK_VALUES // max(1, rows.shape[1]))
+    for first in range(0, len(slots), step):
+        some = slice(first, first + step)
+        gaps = (vectors[slots[some]] - rows[chosen[some]]).astype(np.int64)
+        np.einsum("ij,ij->i", gaps, gaps, out=squares[some])
+    return squares
 
 
-def _candidates(parts: tuple[Part, Part], key: np.uint64, enough: int) -> Int64s:
-    """Return the `enough` examples of a table with the longest prefixes in common with a key.
+def _candidates(parts: Sequence[Part], queries: Keys, enough: int, slots: int) -> Int64s:
+    """Return row · slots + slot of the `enough` examples of each table with the longest prefixes.
 
     Of equal prefixes, these are the nearest in the order of keys, and all examples with the same
     key as the last one.
     """
-    sides = [_around(*part, int(part[0].searchsorted(key)), enough) for part in parts]
-    below = np.sort(np.concatenate([side[0] for side in sides]))[::-1][:enough]
-    above = np.sort(np.concatenate([side[1] for side in sides]))[:enough]
-    left = bit_lengths(below ^ key)
-    right = bit_lengths(above ^ key)
-    before = int((np.arange(len(left)) + right.searchsorted(left) < enough).sum())
-    after = min(enough - before, len(above))
-    low = below[before - 1] if before else above[0] if after else key
-    high = above[after - 1] if after else below[0] if before else key
-    return slots_between(parts, low, high)
+    if not parts:
+        return np.empty(0, np.int64)
+    places = [(part, part.find(queries)) for part in parts]
+    below, above = (
+        _nearest([part.gaps(queries, at, enough, side) for part, at in places], enough)
+        for side in (-1, +1)
+    )
+    lengths = np.concatenate(
+        [
+            _lengths(queries[:, :, None] - below, queries, below),
+            _lengths(queries[:, :, None] + above, queries, above),
+        ],
+        axis=2,
+    )
+    first = np.argsort(lengths, axis=2, kind="stable")[:, :, :enough]
+    used = np.take_along_axis(lengths, first, axis=2) < _MISSING
+    before = (used & (first < below.shape[2])).sum(axis=2)
+    after = used.sum(axis=2) - before
+    low = np.where(before, queries - _at(below, before - 1), queries + _at(above, 0 * after))
+    high = np.where(after, queries + _at(above, after - 1), queries - _at(below, 0 * before))
+    pairs = np.concatenate([part.between(low, high, slots) for part in parts])
+    pairs.sort()
+    return pairs[np.diff(pairs, prepend=-1) > 0]
 
 
-def _around(keys: Keys, slots: Int32s, position: int, enough: int) -> tuple[Keys, Keys]:
-    """Return the keys of the `enough` examples before a position and of those after it."""
-    step = enough
-    while True:
-        first = max(0, position - step)
-        stop = position + step
-        below = keys[first:position][slots[first:position] != GAP][-enough:]
-        above = keys[position:stop][slots[position:stop] != GAP][:enough]
-        short = (len(below) < enough and first > 0) or (len(above) < enough and stop < len(keys))
-        if not short:
-            return below, above
-        step *= 4
+def _nearest(gaps: Sequence[Keys], enough: int) -> Keys:
+    """Return the smallest distances of keys from several parts."""
+    return gaps[0] if len(gaps) == 1 else np.sort(np.concatenate(gaps, axis=2))[:, :, :enough]
 
 
-def slots_between(parts: tuple[Part, Part], low: np.uint64, high: np.uint64) -> Int64s:
+def _lengths(keys: Keys, queries: Keys, gaps: Keys) -> NDArray[np.uint8]:
+    """Return the number of bits after the common prefix of keys and queries."""
+    lengths = bit_lengths(keys ^ queries[:, :, None]).astype(np.uint8)
+    return np.where(gaps == _NONE, np.uint8(_MISSING), lengths)
+
+
+def _at(gaps: Keys, places: Int64s) -> Keys:
+    return np.take_along_axis(gaps, places[:, :, None], axis=2)[:, :, 0]
+
+
+class Part(NamedTuple):
+    """Sorted keys and their slots, one row per table, without gaps."""
+
+    keys: Keys
+    slots: Int32s
+
+    @classmethod
+    def of(cls, keys: Keys, slots: Int32s) -> Part:
+        """Return keys and slots without gaps, of which each table has the same number."""
+        used = slots != GAP
+        if used.all():
+            return cls(keys, slots)
+        return cls(keys[used].reshape(len(keys), -1), slots[used].reshape(len(keys), -1))
+
+    def find(self, keys: Keys, *, after: bool = False) -> Int64s:
+        """Return the position of keys[row, table] in its table, before or after equal ones."""
+        side: Literal["left", "right"] = "right" if after else "left"
+        columns = zip(self.keys, keys.T, strict=True)
+        return np.stack([table.searchsorted(some, side) for table, some in columns], axis=1)
+
+    def gaps(self, queries: Keys, positions: Int64s, enough: int, side: int) -> Keys:
+        """Return the distances of the `enough` keys on one side of each query, nearest first."""
+        tables, size = self.keys.shape
+        steps = np.arange(min(enough, size))
+        steps = steps if side > 0 else -1 - steps
+        columns = positions[:, :, None] + steps
+        exists = (columns >= 0) & (columns < size)
+        cells = np.where(exists, columns, 0) + size * np.arange(tables)[:, None]
+        keys = self.keys.ravel()[cells]
+        far = keys - queries[:, :, None] if side > 0 else queries[:, :, None] - keys
+        return np.where(exists, far, _NONE)
+
+    def between(self, low: Keys, high: Keys, slots: int) -> Int64s:
+        """Return row · slots + slot of all examples whose keys are in the range of their row."""
+        starts, stops = self.find(low), self.find(high, after=True)
+        counts = stops - starts
+        before = np.cumsum(counts).reshape(counts.shape) - counts
+        starts += self.keys.shape[1] * np.arange(len(self.keys))
+        shifts = np.repeat((starts - before).ravel(), counts.ravel())
+        rows = np.repeat(slots * np.arange(len(low)), counts.sum(axis=1))
+        return np.asarray(rows + self.slots.ravel()[np.arange(len(shifts)) + shifts])
+
+
+def slots_between(parts: Sequence[tuple[Keys, Int32s]], low: np.uint64, high: np.uint64) -> Int64s:
     """Return the slots of a table and of its run whose keys are in a range."""
     chosen = []
     for keys, slots in parts:

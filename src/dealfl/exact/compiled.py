@@ -4,13 +4,16 @@ The numpy function stands in a file beside `loops.py` and is decorated with `twi
 same name and signature stands in `loops.py`. Callers call the numpy function; which of the two runs
 is decided here, for the process as a whole:
 
-- Importing numba and reading its cache takes about a second, so a process starts with numpy. After
-  0.2 s in numpy functions that have a twin, their loops are loaded. Another process compiles those
-  that are not in the cache; each takes over when it is ready. (A thread would disturb this one:
-  compiling changes the filters of warnings, and a fork would have to wait for it.)
+- Importing numba and reading the cache takes about 0.5 s, so a process starts with numpy. After
+  0.4 s of CPU time in numpy functions that have a twin, their loops are loaded. Another process
+  compiles those that are not in the cache; each takes over when it is ready. (A thread would
+  disturb this one: compiling changes the filters of warnings, and a fork would have to wait.)
 - A run that knows its plan calls `prefer_loops` at its start if it is long.
 - The environment variable `DEALFL_NUMBA` decides otherwise: `always` uses loops from the first
   call, `never` not at all. Without numba, and where it cannot cache a loop, there is only numpy.
+- Compiled loops are kept in the user's cache folder (`NUMBA_CACHE_DIR` names another one), by the
+  content of their source: every installation of the same version finds them. A process that has
+  loops compiled for more than a second logs one line.
 
 Statistics are the same bit for bit; floats computed from them, such as the weights of a ridge model
 that follows single rows, agree up to rounding.
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -27,12 +31,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from fcntl import LOCK_EX, flock
-from functools import wraps
-from importlib import import_module
+from functools import cache, wraps
+from hashlib import sha256
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
 from select import select
-from time import perf_counter
+from threading import Timer
+from time import perf_counter, thread_time
 from typing import IO, Any, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -41,8 +47,11 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_ENOUGH_S = 0.2  # in numpy functions that have a twin
+_LOG = logging.getLogger("dealfl.exact")  # without handlers, warnings go to the error output
+
+_ENOUGH_S = 0.4  # of CPU time in numpy functions that have a twin
 _LOOK_EVERY_S = 0.05
+_SILENT_S = 1.0  # of compiling
 _IDLE_S = 2.0  # after which the process that compiles ends
 
 
@@ -54,6 +63,7 @@ class _Choice:
     spent_s: float = 0.0
     wait_until_s: float = 0.0  # a loop is being compiled
     compiler: _Compiler | None = None
+    has_told: bool = False  # that loops are being compiled
 
 
 CHOICE = _Choice(os.environ.get("DEALFL_NUMBA", "auto") if find_spec("numba") else "never")
@@ -83,6 +93,7 @@ class _Compiler:
         )
         os.set_blocking(self._out.fileno(), False)
         self._done = b""
+        self._tell_from_s = perf_counter() + _SILENT_S
 
     @property
     def _out(self) -> IO[bytes]:
@@ -102,7 +113,11 @@ class _Compiler:
         """Whether the process has compiled a loop, or failed to, or has ended."""
         has_ended = self.has_ended
         self._done += self._out.read() or b""
-        return has_ended or f"{module} {name}\n".encode() in self._done
+        if has_ended or f"{module} {name}\n".encode() in self._done:
+            return True
+        if perf_counter() > self._tell_from_s:
+            _tell("another process compiles loops; numpy does the work meanwhile")
+        return False
 
     def leave(self) -> None:
         """Let the process end by itself."""
@@ -122,11 +137,10 @@ class _Twin:
 
     def run_plain(self, given: tuple[Any, ...]) -> Any:  # noqa: ANN401
         """Call the numpy function, and have the loop loaded if the process has worked enough."""
-        start_s = perf_counter()
+        start_s = thread_time()
         result = self.plain(*given)
-        end_s = perf_counter()
-        CHOICE.spent_s += end_s - start_s
-        if CHOICE.spent_s > _ENOUGH_S and end_s > CHOICE.wait_until_s and not self.failed:
+        CHOICE.spent_s += thread_time() - start_s
+        if CHOICE.spent_s > _ENOUGH_S and not self.failed and perf_counter() > CHOICE.wait_until_s:
             self._load_soon(given)
         return result
 
@@ -150,10 +164,10 @@ class _Twin:
             self.failed = True
 
     def _is_cached(self) -> bool:
-        loops = Path(self.plain.__code__.co_filename).parent / "loops.py"
-        changed_s = loops.stat().st_mtime if loops.exists() else 0.0
-        files = loops.parent.glob(f"__pycache__/loops.{self.plain.__name__}-*.nbi")
-        return any(file.stat().st_mtime >= changed_s for file in files)
+        loops = Path(self.plain.__code__.co_filename).with_name("loops.py")
+        version = "py{}{}".format(*sys.version_info)
+        pattern = f"loops.{self.plain.__name__}-*.{version}*.nbi"
+        return any(any(folder.glob(pattern)) for folder in _cache_folders(loops))
 
     @property
     def module(self) -> str:
@@ -162,25 +176,106 @@ class _Twin:
 
     def load(self, given: tuple[Any, ...]) -> None:
         """Read the loop for the types of some arguments from numba's cache, or compile it."""
+        late = Timer(_SILENT_S, _tell, ["compiling loops"])
+        late.daemon = True
+        late.start()
         try:
             self.loop = _compile(self.module, self.plain.__name__, given)
         except Exception:
             self.failed = True
+        finally:
+            late.cancel()
 
 
 def _compile(module: str, name: str, given: Iterable[Any]) -> Callable[..., Any]:
     """Return a loop compiled for the types of some arguments; no two processes compile it at once.
 
-    The lock is on the file of the loops, so that the second process reads what the first compiled.
+    The second process reads what the first compiled.
     """
-    loops: Any = import_module(module)
-    loop: Any = getattr(loops, name)
+    loop: Any = getattr(import_module(module), name)
     types = tuple(map(import_module("numba").typeof, given))
-    with Path(loops.__file__).open("rb") as file:
+    with Path(loop.stats.cache_path, f"{name}.lock").open("wb") as file:
         flock(file, LOCK_EX)
         loop.compile(types)
     return cast(Callable[..., Any], loop)
 
+
+def _tell(what: str) -> None:
+    """Log that loops are being compiled, once a process."""
+    if not CHOICE.has_told:
+        CHOICE.has_told = True
+        _LOG.warning("%s for this machine, once; they are kept in %s", what, _user_cache())
+
+
+# -- the cache on disk ----------------------------------------------------------------------------
+
+
+def _user_cache() -> Path:
+    if given := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(given)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "dealfl" / "loops"
+    cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache_home, "dealfl", "loops")
+
+
+@cache
+def _cache_folders(loops: Path) -> list[Path]:
+    """Return where the compiled loops of a file may be: in the user's cache, or beside the file."""
+    sources = [file for file in (loops, loops.with_name("plain.py")) if file.exists()]
+    content = sha256(metadata.version("numba").encode())
+    for file in sources:  # numba itself does not see that a constant of `plain` changed
+        content.update(file.read_bytes())
+    name = f"{loops.parent.name}-{content.hexdigest()[:16]}"
+    return [_user_cache() / name, loops.parent / "__pycache__" / name]
+
+
+class _Place:
+    """Where numba keeps a loop: the first folder that can be written."""
+
+    def __init__(self, folder: Path, line: int, file: str) -> None:
+        self._folder, self._line, self._py_file = folder, line, file
+
+    @classmethod
+    def from_function(cls, loop: Callable[..., Any], file: str) -> _Place | None:
+        """Return the place of a loop of a file, or None if no folder can be written."""
+        for folder in _cache_folders(Path(file)):
+            with suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+                if os.access(folder, os.W_OK):
+                    return cls(folder, loop.__code__.co_firstlineno, file)
+        return None
+
+    def ensure_cache_path(self) -> None:
+        """Create the folder if it was deleted."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def get_cache_path(self) -> str:
+        """Return the folder."""
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        """Return what changes with the source: the name of the folder."""
+        return self._folder.name
+
+    def get_disambiguator(self) -> str:
+        """Return what tells loops of the same name apart."""
+        return str(self._line)
+
+
+@cache
+def _loop_cache() -> Any:  # noqa: ANN401
+    """Return numba's cache of a function, with our folders."""
+    caching: Any = import_module("numba.core.caching")
+    parts = {"_locator_classes": [_Place]}
+    return type(
+        "LoopCache",
+        (caching.FunctionCache,),
+        {"_impl_class": type("LoopFiles", (caching.CompileResultCacheImpl,), parts)},
+    )
+
+
+# -- twins ----------------------------------------------------------------------------------------
 
 _twins: list[_Twin] = []
 
@@ -220,7 +315,8 @@ def _leave_compiler() -> None:
 
 
 def _start_after_fork() -> None:
-    """Leave the compiler to the parent."""
+    """Leave the compiler, and telling about it, to the parent."""
+    CHOICE.has_told = CHOICE.has_told or CHOICE.compiler is not None
     _leave_compiler()
     for pair in _twins:
         pair.is_requested = False
@@ -274,5 +370,6 @@ def compile_loop(loop: Loop, *, reorder: bool = False) -> Loop:
     """
     numba: Any = import_module("numba")
     freedom = {"reassoc", "nsz", "contract"} if reorder else False
-    options = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": freedom}
-    return cast(Loop, numba.njit(**options)(loop))
+    compiled = numba.njit(nogil=True, error_model="numpy", fastmath=freedom)(loop)
+    compiled._cache = _loop_cache()(loop)
+    return cast(Loop, compiled)

@@ -34,7 +34,8 @@ EQUIVALENT = ROOT / "checks" / "equivalent.txt"
 _PACKAGE = "src/dealfl/"
 _CORE = (
     "server/aggregation.py", "server/ledger.py", "server/ledger_reader.py", "server/sums.py",
-    "worker/journal.py", "worker/outbox.py", "erasure/*.py", "network/credentials.py",
+    "worker/journal.py", "worker/outbox.py", "erasure/*.py", "network/authority.py",
+    "network/credentials.py",
     "exact/statistics.py", "exact/encoding.py",
 )  # fmt: skip
 _REST = ("server/*.py", "worker/*.py", "learners/*.py", "network/*.py", "exact/*.py")

@@ -12,8 +12,9 @@ Examples
 True
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dealfl.loading import load_when_used
 
 if TYPE_CHECKING:
     from dealfl.api import Fleet, Interrupted, Result, compare, run, sweep
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         DealError,
         Impossible,
         Incompatible,
+        MissingExtra,
         NotLearned,
         OutOfBounds,
         UnknownName,
@@ -37,6 +39,34 @@ if TYPE_CHECKING:
         TikhonovClassifier,
         load,
     )
+else:
+    __getattr__ = load_when_used(
+        __name__,
+        {
+            "api": ("Fleet", "Interrupted", "Result", "compare", "run", "sweep"),
+            "errors": (
+                "BadBytes",
+                "BadInput",
+                "DatasetMissing",
+                "DealError",
+                "Impossible",
+                "Incompatible",
+                "MissingExtra",
+                "NotLearned",
+                "OutOfBounds",
+                "UnknownName",
+            ),
+            "learners": (
+                "NaiveBayes",
+                "Neighbors",
+                "PersonalizedPageRank",
+                "Statistics",
+                "Tikhonov",
+                "TikhonovClassifier",
+                "load",
+            ),
+        },
+    )
 
 __all__ = [
     "BadBytes",
@@ -47,6 +77,7 @@ __all__ = [
     "Impossible",
     "Incompatible",
     "Interrupted",
+    "MissingExtra",
     "NaiveBayes",
     "Neighbors",
     "NotLearned",
@@ -65,39 +96,6 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
-
-_HOMES = {
-    "dealfl.api": ("Fleet", "Interrupted", "Result", "compare", "run", "sweep"),
-    "dealfl.errors": (
-        "BadBytes",
-        "BadInput",
-        "DatasetMissing",
-        "DealError",
-        "Impossible",
-        "Incompatible",
-        "NotLearned",
-        "OutOfBounds",
-        "UnknownName",
-    ),
-    "dealfl.learners": (
-        "NaiveBayes",
-        "Neighbors",
-        "PersonalizedPageRank",
-        "Statistics",
-        "Tikhonov",
-        "TikhonovClassifier",
-        "load",
-    ),
-}
-
-
-if not TYPE_CHECKING:  # or any name would seem to exist
-
-    def __getattr__(name: str) -> Any:  # noqa: ANN401
-        for home, names in _HOMES.items():
-            if name in names:
-                return globals().setdefault(name, getattr(import_module(home), name))
-        raise AttributeError(f"module 'dealfl' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -8,12 +8,14 @@ DealError
 │   ├── Impossible                     no set of examples has these statistics
 │   └── BadBytes                       bytes are truncated, damaged or hostile
 ├── NotLearned (also a ValueError)     the examples or the model were never learned
+├── MissingExtra (also an ImportError) an optional package is not installed
 ├── Fenced                             another process writes this file now
 ├── WriteFailed                        the disk is full or fails; the old file is still there
 └── DatasetMissing                     a dataset is not available and cannot be downloaded
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 __all__ = [
     "BadBytes",
@@ -23,11 +25,13 @@ __all__ = [
     "Fenced",
     "Impossible",
     "Incompatible",
+    "MissingExtra",
     "NotLearned",
     "OutOfBounds",
     "UnknownName",
     "WriteFailed",
     "describe_without_values",
+    "needs_extra",
     "unknown_name",
 ]
 
@@ -72,6 +76,10 @@ class BadBytes(BadInput):
 
 class NotLearned(DealError, ValueError):
     """The examples to forget, or the model to predict with, were never learned."""
+
+
+class MissingExtra(DealError, ImportError):
+    """A package of an extra of dealfl is not installed."""
 
 
 class Fenced(DealError):
@@ -130,3 +138,40 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
     dealfl.errors.UnknownName: no dataset called 'mnist'; known: covtype, digits
     """
     return UnknownName(f"no {kind} called {name!r}; known: {', '.join(sorted(known))}")
+
+
+@contextmanager
+def needs_extra(extra: str, purpose: str) -> Iterator[None]:
+    """Import optional packages in a block; `MissingExtra` says what they are needed for.
+
+    Parameters
+    ----------
+    extra : str
+        Extra of dealfl that has the packages.
+    purpose : str
+        What needs them, as the subject of a sentence in the singular.
+
+    Yields
+    ------
+    None
+        The block imports.
+
+    Raises
+    ------
+    MissingExtra
+        A package is not installed.
+
+    Examples
+    --------
+    >>> with needs_extra("kites", "flying"):
+    ...     import kites
+    Traceback (most recent call last):
+    dealfl.errors.MissingExtra: flying needs kites; install it with: pip install 'dealfl[kites]'
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or extra).partition(".")[0]
+        raise MissingExtra(
+            f"{purpose} needs {package}; install it with: pip install 'dealfl[{extra}]'"
+        ) from None

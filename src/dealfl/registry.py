@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
@@ -92,6 +92,36 @@ def _broken(group: str, point: EntryPoint, problem: str) -> BadInput:
     )
 
 
+class Names(Collection[str]):
+    """The names in a group: those of dealfl, then those of plug-ins.
+
+    Parameters
+    ----------
+    group : str
+        Group of entry points, such as "dealfl.phones".
+    own : collection of str
+        Names of dealfl.
+
+    Examples
+    --------
+    >>> list(Names("example.colours", ("red", "blue")))
+    ['red', 'blue']
+    """
+
+    def __init__(self, group: str, own: Collection[str]) -> None:
+        self._group, self._own = group, own
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in plugins(self._group)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        yield from (name for name in plugins(self._group) if name not in self._own)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class Registry(Mapping[str, Thing], Generic[Thing]):
     """Objects by name: those of dealfl, then those of plug-ins.
 
@@ -99,8 +129,8 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
     ----------
     group : str
         Group of entry points, such as "dealfl.phones".
-    own : mapping
-        Objects of dealfl by name.
+    own : mapping or callable
+        Objects of dealfl by name, or a function that returns them when one is first wanted.
     admit : callable
         Function from a name and the object of a plug-in to the registered object; raises an
         exception if the object is not valid.
@@ -113,10 +143,21 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
     """
 
     def __init__(
-        self, group: str, own: Mapping[str, Thing], admit: Callable[[str, Any], Thing]
+        self,
+        group: str,
+        own: Mapping[str, Thing] | Callable[[], Mapping[str, Thing]],
+        admit: Callable[[str, Any], Thing],
     ) -> None:
-        self._group, self._own, self._admit = group, dict(own), admit
+        self._group, self._given, self._admit = group, own, admit
         self._admitted: dict[str, Thing] = {}
+
+    @cached_property
+    def _own(self) -> dict[str, Thing]:
+        return dict(self._given() if callable(self._given) else self._given)
+
+    @property
+    def _names(self) -> Names:
+        return Names(self._group, self._own)
 
     def __getitem__(self, name: str) -> Thing:
         if name in self._own:
@@ -133,14 +174,13 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
             raise _broken(self._group, plugins(self._group)[name][0], f"{error}") from error
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in plugins(self._group)
+        return name in self._names
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._own
-        yield from (name for name in plugins(self._group) if name not in self._own)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._names)
 
     def __repr__(self) -> str:
         return f"<Registry of {self._group}: {', '.join(self)}>"

@@ -6,6 +6,7 @@ from typing import Any
 
 import dealfl
 from dealfl.erasure import ErasureRequest
+from dealfl.logs import log_to
 from dealfl.report import write_page
 from dealfl.runs import (
     Interrupted,
@@ -14,7 +15,6 @@ from dealfl.runs import (
     erase_owners,
     export_model,
     find_holdings,
-    log_to,
     open_model,
     retrain,
     save_arrays,

@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[2]
 def test_the_public_names_of_the_front_door() -> None:
     assert sorted(dealfl.__all__) == [
         "BadBytes", "BadInput", "DatasetMissing", "DealError", "Fleet", "Impossible",
-        "Incompatible", "Interrupted", "NaiveBayes", "Neighbors", "NotLearned", "OutOfBounds",
-        "PersonalizedPageRank", "Result", "Statistics", "Tikhonov", "TikhonovClassifier",
-        "UnknownName", "__version__", "compare", "load", "run", "sweep",
+        "Incompatible", "Interrupted", "MissingExtra", "NaiveBayes", "Neighbors", "NotLearned",
+        "OutOfBounds", "PersonalizedPageRank", "Result", "Statistics", "Tikhonov",
+        "TikhonovClassifier", "UnknownName", "__version__", "compare", "load", "run", "sweep",
     ]  # fmt: skip
     assert set(dealfl.__all__) <= set(dir(dealfl))
     for name in dealfl.__all__:
@@ -51,7 +51,7 @@ def test_the_public_names_of_learners() -> None:
         "PersonalizedPageRank", "Record", "RowLearner", "Rows", "SavedLearner", "SparseVector",
         "Statistics", "StoredRecord", "Tikhonov", "TikhonovClassifier", "TimedLearner", "Work",
         "Workload", "as_matrix", "column_array", "cycles_of", "dense_blocks", "frame_columns",
-        "from_schema", "is_absent", "is_frame", "learners_for", "load", "settings_for",
+        "from_schema", "is_absent", "is_frame", "is_sparse", "learners_for", "load", "settings_for",
         "statistics_of",
     ]  # fmt: skip
 

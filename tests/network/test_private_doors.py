@@ -13,7 +13,7 @@ import pytest
 from dealfl.network import Control, Credentials, write_credentials
 from dealfl.network.connection import Connection, Delivery
 from dealfl.network.control import Answer, Question
-from dealfl.network.processes import CHANGES
+from dealfl.network.serving import CHANGES
 from dealfl.protocol.transport import pack, unpack
 
 OWN = Credentials(host="127.0.0.1", port=1, job="job", user="w1", owners_key="00")

@@ -24,7 +24,8 @@ def travel(monkeypatch: pytest.MonkeyPatch) -> Travel:
 
     def to(days: int) -> None:
         now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
-        monkeypatch.setattr("dealfl.network.credentials._now", lambda: now)
+        for module in ("authority", "credentials"):
+            monkeypatch.setattr(f"dealfl.network.{module}.now", lambda: now)
 
     return to
 

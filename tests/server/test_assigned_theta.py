@@ -7,7 +7,7 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.protocol.messages import Asleep, Assignment, Message
-from dealfl.server import Ledger, Rules, Server, WorkerRow
+from dealfl.server import Ledger, Rules, Server, WorkerRow, assign_fraction
 from dealfl.simulate import RunState, finish, read_fleet, run_fleet, start_run
 from tests.federation.parts import announce, bayes, update
 from tests.simulate.fleets import document
@@ -33,8 +33,8 @@ BY_BATTERY = {f"job.{key}": value for key, value in LIMITS.items()} | {"job.forg
 def test_theta_follows_the_state_of_a_worker_within_its_limits(
     by: str, state: dict[str, Any], fraction: str
 ) -> None:
-    assert Rules(forget_by=by, **LIMITS).assign_fraction(WorkerRow("w", **state)) == fraction
-    assert Rules(**LIMITS).assign_fraction(WorkerRow("w", **state)) is None
+    assert assign_fraction(Rules(forget_by=by, **LIMITS), WorkerRow("w", **state)) == fraction
+    assert assign_fraction(Rules(**LIMITS), WorkerRow("w", **state)) is None
 
 
 def test_limits_in_the_wrong_order_are_refused() -> None:

@@ -14,8 +14,9 @@ from typing import Any
 from dealfl.api.fleet import Fleet
 from dealfl.api.result import Result, as_table, record_of
 from dealfl.errors import BadInput
+from dealfl.logs import log_to
 from dealfl.report import choose_line, choose_view, write_page
-from dealfl.runs import Interrupted, NoFolder, Run, RunFolder, RunRecord, log_to, open_model
+from dealfl.runs import Interrupted, NoFolder, Run, RunFolder, RunRecord, open_model
 from dealfl.settings import plain_value
 from dealfl.simulate import Setting
 from dealfl.simulate import sweep as simulate_all

@@ -13,28 +13,9 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 
 from dealfl import __version__
-from dealfl.cli import (
-    audit,
-    backup,
-    broker,
-    completion,
-    datasets,
-    demo,
-    devices,
-    erase,
-    job,
-    model,
-    report,
-    reproduce,
-    run,
-    serve,
-    simulate,
-    status,
-    verify,
-    workers,
-)
 from dealfl.cli.parsing import Parser
 from dealfl.cli.printing import Command, format_table, print_result, say
 from dealfl.cli.simulate import read_values
@@ -42,37 +23,37 @@ from dealfl.errors import BadInput, DealError
 
 __all__ = ["format_table", "main", "parser", "print_result", "read_values", "say"]
 
-_GROUPS: dict[str, dict[str, Command]] = {  # in the order of the help
-    "try": {"run": run.COMMAND, "demo": demo.COMMAND},
-    "own data": {"job": job.COMMAND, "model": model.COMMAND, "report": report.COMMAND},
+_GROUPS: dict[str, dict[str, str]] = {  # module and name of each; in the order of the help
+    "try": {"run": "run.COMMAND", "demo": "demo.COMMAND"},
+    "own data": {"job": "job.COMMAND", "model": "model.COMMAND", "report": "report.COMMAND"},
     "persons": {
-        "erase": erase.ERASE,
-        "show": erase.SHOW,
-        "readmit": erase.READMIT,
-        "verify": verify.COMMAND,
-        "erasures": erase.ERASURES,
-        "audit": audit.COMMAND,
+        "erase": "erase.ERASE",
+        "show": "erase.SHOW",
+        "readmit": "erase.READMIT",
+        "verify": "verify.COMMAND",
+        "erasures": "erase.ERASURES",
+        "audit": "audit.COMMAND",
     },
     "operate": {
-        "status": status.COMMAND,
-        "workers": workers.COMMAND,
-        "serve": serve.SERVE,
-        "work": serve.WORK,
-        "broker": broker.COMMAND,
-        "backup": backup.BACKUP,
-        "restore": backup.RESTORE,
-        "metrics": status.METRICS,
-        "completion": completion.COMMAND,
+        "status": "status.COMMAND",
+        "workers": "workers.COMMAND",
+        "serve": "serve.SERVE",
+        "work": "serve.WORK",
+        "broker": "broker.COMMAND",
+        "backup": "backup.BACKUP",
+        "restore": "backup.RESTORE",
+        "metrics": "status.METRICS",
+        "completion": "completion.COMMAND",
     },
     "research": {
-        "simulate": simulate.COMMAND,
-        "reproduce": reproduce.COMMAND,
-        "datasets": datasets.COMMAND,
-        "devices": devices.COMMAND,
+        "simulate": "simulate.COMMAND",
+        "reproduce": "reproduce.COMMAND",
+        "datasets": "datasets.COMMAND",
+        "devices": "devices.COMMAND",
     },
 }
-_COMMANDS = {name: add for group in _GROUPS.values() for name, add in group.items()}
-_EXTRAS = {"paho": "network", "cryptography": "network"}  # what a command needs
+_COMMANDS = {name: home for group in _GROUPS.values() for name, home in group.items()}
+_EXTRAS = {"paho": "network", "cryptography": "network", "scipy": "scipy"}  # what a command needs
 
 
 def parser(command: str = "") -> argparse.ArgumentParser:
@@ -88,13 +69,20 @@ def parser(command: str = "") -> argparse.ArgumentParser:
     commands = top.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS, required=True)
     commands._prog_prefix = "dealfl"
     for name in [command] if command in _COMMANDS else _COMMANDS:
-        _COMMANDS[name](commands, name)
+        _load(_COMMANDS[name])(commands, name)
     lines = {line.dest: line for line in commands._choices_actions}
     for title, names in _GROUPS.items():
         group = top.add_argument_group(title)
         group._group_actions += [lines[name] for name in names if name in lines]
     top._action_groups.append(top._action_groups.pop(1))  # options
     return top
+
+
+def _load(home: str) -> Command:
+    """Return a command; those that are not used are not loaded."""
+    module, name = home.split(".")
+    command: Command = getattr(import_module(f"dealfl.cli.{module}"), name)
+    return command
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -12,8 +12,9 @@ from dealfl.cli.printing import Option, command, option, say
 
 def _serve(arguments: argparse.Namespace) -> int:
     from dealfl.jobs import Document, read_job
+    from dealfl.logs import log_to
     from dealfl.network import read_credentials, run_until_stopped, serve
-    from dealfl.runs import RunFolder, answers_about, log_to
+    from dealfl.runs import RunFolder, answers_about
 
     document = Document.read(arguments.job)
     brokers = [read_credentials(path) for path in arguments.brokers]
@@ -36,8 +37,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 def _work(arguments: argparse.Namespace) -> int:
     from dealfl.jobs import Document
+    from dealfl.logs import log_to
     from dealfl.network import read_credentials, run_until_stopped, work
-    from dealfl.runs import log_to
     from dealfl.storage import make_folder
 
     document = Document.read(arguments.job)

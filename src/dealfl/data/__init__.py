@@ -6,11 +6,52 @@
 [34, 33, 33]
 """
 
-from dealfl.data.catalog import CATALOG, find_dataset, yearpredictionmsd_like
-from dealfl.data.data_files import Directories, Finding, State, check, fetch, load
-from dealfl.data.dataset import DataFile, Dataset, Domain, Task
-from dealfl.data.examples import Examples, split_by_label, split_by_owner, split_uniformly
-from dealfl.data.readers import Content, Table
+from typing import TYPE_CHECKING
+
+from dealfl.loading import load_when_used
+
+if TYPE_CHECKING:
+    from dealfl.data.catalog import CATALOG, find_dataset, yearpredictionmsd_like
+    from dealfl.data.data_files import Directories, Finding, State, check, fetch, load
+    from dealfl.data.dataset import DataFile, Dataset, Domain, Task
+    from dealfl.data.examples import Examples, split_by_label, split_by_owner, split_uniformly
+    from dealfl.data.readers import Content, Table
+else:
+    __getattr__ = load_when_used(
+        __name__,
+        {
+            "catalog": (
+                "CATALOG",
+                "find_dataset",
+                "yearpredictionmsd_like",
+            ),
+            "data_files": (
+                "Directories",
+                "Finding",
+                "State",
+                "check",
+                "fetch",
+                "load",
+            ),
+            "dataset": (
+                "DataFile",
+                "Dataset",
+                "Domain",
+                "Task",
+            ),
+            "examples": (
+                "Examples",
+                "split_by_label",
+                "split_by_owner",
+                "split_uniformly",
+            ),
+            "readers": (
+                "Content",
+                "Table",
+            ),
+        },
+    )
+
 
 __all__ = [
     "CATALOG",

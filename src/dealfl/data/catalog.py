@@ -167,4 +167,4 @@ def _admit(name: str, plugin: Any) -> Dataset:  # noqa: ANN401
     return plugin
 
 
-CATALOG: Registry[Dataset] = Registry("dealfl.datasets", _read_catalog(), _admit)
+CATALOG: Registry[Dataset] = Registry("dealfl.datasets", _read_catalog, _admit)

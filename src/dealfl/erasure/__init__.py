@@ -1,46 +1,104 @@
 """Erasure: requests as keyed hashes, release of versions, certificates and their log."""
 
-from dealfl.erasure.certificates import (
-    NOT_COVERED,
-    Erasure,
-    Evidence,
-    ModelVersion,
-    complete_certificates,
-    is_about,
-    prove_entry,
-    read_certificate,
-    sign_certificate,
-    verify_certificate,
-    write_certificate,
-)
-from dealfl.erasure.log import CertificateLog, Head, check_proof, read_head
-from dealfl.erasure.requests import (
-    EXAMPLE,
-    READMISSION,
-    ErasureRequest,
-    Outstanding,
-    RecordedErasure,
-    ReleaseRule,
-    commit_to,
-    count_persons,
-    draw_slow_key,
-    example_hash,
-    format_stamp,
-    hash_request,
-    next_position,
-    owner_hash,
-    read_stamp,
-    readmission_of,
-    resolve_owner,
-    split_entry,
-)
-from dealfl.erasure.signing import (
-    PublicKey,
-    SigningKey,
-    load_keys,
-    open_signing_key,
-    rotate_signing_key,
-)
+from typing import TYPE_CHECKING
+
+from dealfl.loading import load_when_used
+
+if TYPE_CHECKING:
+    from dealfl.erasure.certificates import (
+        NOT_COVERED,
+        Erasure,
+        Evidence,
+        ModelVersion,
+        complete_certificates,
+        is_about,
+        prove_entry,
+        read_certificate,
+        sign_certificate,
+        verify_certificate,
+        write_certificate,
+    )
+    from dealfl.erasure.log import CertificateLog, Head, check_proof, read_head
+    from dealfl.erasure.requests import (
+        EXAMPLE,
+        READMISSION,
+        ErasureRequest,
+        Outstanding,
+        RecordedErasure,
+        ReleaseRule,
+        commit_to,
+        count_persons,
+        draw_slow_key,
+        example_hash,
+        format_stamp,
+        hash_request,
+        next_position,
+        owner_hash,
+        read_stamp,
+        readmission_of,
+        resolve_owner,
+        split_entry,
+    )
+    from dealfl.erasure.signing import (
+        PublicKey,
+        SigningKey,
+        load_keys,
+        open_signing_key,
+        rotate_signing_key,
+    )
+else:
+    __getattr__ = load_when_used(
+        __name__,
+        {
+            "certificates": (
+                "NOT_COVERED",
+                "Erasure",
+                "Evidence",
+                "ModelVersion",
+                "complete_certificates",
+                "is_about",
+                "prove_entry",
+                "read_certificate",
+                "sign_certificate",
+                "verify_certificate",
+                "write_certificate",
+            ),
+            "log": (
+                "CertificateLog",
+                "Head",
+                "check_proof",
+                "read_head",
+            ),
+            "requests": (
+                "EXAMPLE",
+                "READMISSION",
+                "ErasureRequest",
+                "Outstanding",
+                "RecordedErasure",
+                "ReleaseRule",
+                "commit_to",
+                "count_persons",
+                "draw_slow_key",
+                "example_hash",
+                "format_stamp",
+                "hash_request",
+                "next_position",
+                "owner_hash",
+                "read_stamp",
+                "readmission_of",
+                "resolve_owner",
+                "split_entry",
+            ),
+            "signing": (
+                "PublicKey",
+                "SigningKey",
+                "load_keys",
+                "open_signing_key",
+                "rotate_signing_key",
+            ),
+        },
+    )
+
 
 __all__ = [
     "EXAMPLE",

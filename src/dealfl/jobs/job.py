@@ -26,8 +26,7 @@ from dealfl.data.sources import (
 from dealfl.learners import learners_for
 from dealfl.power.meters import METERS
 from dealfl.protocol import Name, Sleep
-from dealfl.server import RewardWeights, Rules
-from dealfl.server.selection import SELECTORS
+from dealfl.rules import SELECTORS, RewardWeights, Rules
 from dealfl.settings import (
     FLAT,
     Amount,
@@ -139,7 +138,9 @@ def read_job(document: Document) -> Job:
 
 def read_selection(document: Document, job: Job) -> dict[str, Any]:
     """Read the section [selection]: the settings of the selector."""
-    made = SELECTORS[job.selector]
+    from dealfl.server.selection import SELECTORS as KINDS  # a worker needs the names only
+
+    made = KINDS[job.selector]
     table = document.tables.get("selection", {})
     settings = read_keys(document, made, "selection", table)
     if "seed" in keys_of(made):

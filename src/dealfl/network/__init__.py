@@ -1,13 +1,37 @@
-"""The real network: server and workers as processes that exchange messages over MQTT."""
+"""The real network: server and workers as processes that exchange messages over MQTT.
 
-from dealfl.network.broker import Broker, BrokerSettings, create_broker, open_broker
-from dealfl.network.control import Control, ask
-from dealfl.network.credentials import Credentials, read_credentials, write_credentials
-from dealfl.network.processes import run_until_stopped, serve
-from dealfl.network.server_end import Quota, ServerEnd
-from dealfl.network.topics import ServerState
-from dealfl.network.worker_end import WorkerEnd
-from dealfl.network.working import work
+A name is loaded when it is first used: a worker loads nothing of the server.
+"""
+
+from typing import TYPE_CHECKING
+
+from dealfl.loading import load_when_used
+
+if TYPE_CHECKING:
+    from dealfl.network.broker import Broker, BrokerSettings, create_broker, open_broker
+    from dealfl.network.control import Control, ask
+    from dealfl.network.credentials import Credentials, read_credentials, write_credentials
+    from dealfl.network.processes import run_until_stopped
+    from dealfl.network.server_end import Quota, ServerEnd
+    from dealfl.network.serving import serve
+    from dealfl.network.topics import ServerState
+    from dealfl.network.worker_end import WorkerEnd
+    from dealfl.network.working import work
+else:
+    __getattr__ = load_when_used(
+        __name__,
+        {
+            "broker": ("Broker", "BrokerSettings", "create_broker", "open_broker"),
+            "control": ("Control", "ask"),
+            "credentials": ("Credentials", "read_credentials", "write_credentials"),
+            "processes": ("run_until_stopped",),
+            "server_end": ("Quota", "ServerEnd"),
+            "serving": ("serve",),
+            "topics": ("ServerState",),
+            "worker_end": ("WorkerEnd",),
+            "working": ("work",),
+        },
+    )
 
 __all__ = [
     "Broker",

@@ -28,7 +28,8 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from dealfl.erasure import draw_slow_key
 from dealfl.errors import BadInput, DealError
-from dealfl.network.credentials import SERVER, Authority, Credentials, require_valid
+from dealfl.network.authority import Authority
+from dealfl.network.credentials import SERVER, Credentials, require_valid
 from dealfl.network.topics import Topics
 from dealfl.protocol import check_id
 from dealfl.settings import Count, Document, Text, read_section, toml_document

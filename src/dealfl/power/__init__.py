@@ -5,34 +5,103 @@
 1402000000
 """
 
-from dealfl.power.calibration import (
-    FULL,
-    QUICK,
-    TARGET_ERROR,
-    Calibration,
-    Fit,
-    calibrate,
-    clock_hz,
-)
-from dealfl.power.cpufreq import Signalled, machine_clock
-from dealfl.power.energy import Energy, EnergyModel
-from dealfl.power.frequency import FrequencyControl, charge_per_cycle_c, efficient_frontier
-from dealfl.power.governors import GOVERNORS, governor
-from dealfl.power.phone_clocks import CLOCKS, PhoneClock, phone_clock
-from dealfl.power.profiles import (
-    PHONES,
-    RADIOS,
-    SPEED_BAND,
-    BaseLoad,
-    OperatingPoint,
-    Phone,
-    Profile,
-    load_phone,
-    phone,
-)
-from dealfl.power.radio import OwnTraffic, Radio, Traffic
-from dealfl.power.spending import PhoneSpending, Spent, Training
-from dealfl.power.training_time import REFERENCE_HZ, TimeEstimate, TrainingTime
+from typing import TYPE_CHECKING
+
+from dealfl.loading import load_when_used
+
+if TYPE_CHECKING:
+    from dealfl.power.calibration import (
+        FULL,
+        QUICK,
+        TARGET_ERROR,
+        Calibration,
+        Fit,
+        calibrate,
+        clock_hz,
+    )
+    from dealfl.power.cpufreq import Signalled, machine_clock
+    from dealfl.power.energy import Energy, EnergyModel
+    from dealfl.power.frequency import FrequencyControl, charge_per_cycle_c, efficient_frontier
+    from dealfl.power.governors import GOVERNORS, governor
+    from dealfl.power.phone_clocks import CLOCKS, PhoneClock, phone_clock
+    from dealfl.power.profiles import (
+        PHONES,
+        RADIOS,
+        SPEED_BAND,
+        BaseLoad,
+        OperatingPoint,
+        Phone,
+        Profile,
+        load_phone,
+        phone,
+    )
+    from dealfl.power.radio import OwnTraffic, Radio, Traffic
+    from dealfl.power.spending import PhoneSpending, Spent, Training
+    from dealfl.power.training_time import REFERENCE_HZ, TimeEstimate, TrainingTime
+else:
+    __getattr__ = load_when_used(
+        __name__,
+        {
+            "calibration": (
+                "FULL",
+                "QUICK",
+                "TARGET_ERROR",
+                "Calibration",
+                "Fit",
+                "calibrate",
+                "clock_hz",
+            ),
+            "cpufreq": (
+                "Signalled",
+                "machine_clock",
+            ),
+            "energy": (
+                "Energy",
+                "EnergyModel",
+            ),
+            "frequency": (
+                "FrequencyControl",
+                "charge_per_cycle_c",
+                "efficient_frontier",
+            ),
+            "governors": (
+                "GOVERNORS",
+                "governor",
+            ),
+            "phone_clocks": (
+                "CLOCKS",
+                "PhoneClock",
+                "phone_clock",
+            ),
+            "profiles": (
+                "PHONES",
+                "RADIOS",
+                "SPEED_BAND",
+                "BaseLoad",
+                "OperatingPoint",
+                "Phone",
+                "Profile",
+                "load_phone",
+                "phone",
+            ),
+            "radio": (
+                "OwnTraffic",
+                "Radio",
+                "Traffic",
+            ),
+            "spending": (
+                "PhoneSpending",
+                "Spent",
+                "Training",
+            ),
+            "training_time": (
+                "REFERENCE_HZ",
+                "TimeEstimate",
+                "TrainingTime",
+            ),
+        },
+    )
+
 
 __all__ = [
     "CLOCKS",

@@ -464,9 +464,11 @@ def _admit(name: str, plugin: Any) -> Phone:  # noqa: ANN401
     return admitted
 
 
-PHONES: Registry[Phone] = Registry(
-    "dealfl.phones", {name: load_phone(_FOLDER / f"{name}.toml") for name in _PAPER}, _admit
-)
+def _load_phones() -> dict[str, Phone]:
+    return {name: load_phone(_FOLDER / f"{name}.toml") for name in _PAPER}
+
+
+PHONES: Registry[Phone] = Registry("dealfl.phones", _load_phones, _admit)
 
 
 def phone(name: str) -> Phone:

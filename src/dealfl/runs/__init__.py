@@ -13,7 +13,6 @@ from dealfl.runs.finished_run import (
     retrain,
 )
 from dealfl.runs.folder import RunFolder
-from dealfl.runs.logs import LOG, JsonLines, configure_logs, log, log_to
 from dealfl.runs.models import (
     About,
     Model,
@@ -46,7 +45,6 @@ from dealfl.runs.workers import (
 __all__ = [
     "CERTIFICATES",
     "FAIR",
-    "LOG",
     "MANIFEST",
     "About",
     "Comparison",
@@ -56,7 +54,6 @@ __all__ = [
     "HeldOwner",
     "Holding",
     "Interrupted",
-    "JsonLines",
     "Model",
     "NoFolder",
     "Proof",
@@ -76,7 +73,6 @@ __all__ = [
     "answers_about",
     "back_up",
     "certify",
-    "configure_logs",
     "default_job",
     "erase_owners",
     "export_model",
@@ -84,8 +80,6 @@ __all__ = [
     "find_journals",
     "list_erasures",
     "list_owners",
-    "log",
-    "log_to",
     "open_model",
     "predict",
     "read_start",

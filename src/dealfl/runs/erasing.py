@@ -24,6 +24,7 @@ from dealfl.erasure import (
     verify_certificate,
 )
 from dealfl.errors import BadBytes, BadInput
+from dealfl.logs import log
 from dealfl.runs.erasures import CERTIFICATES, certify, find_queued, put_request
 from dealfl.runs.finished_run import (
     find_holdings,
@@ -35,7 +36,6 @@ from dealfl.runs.finished_run import (
     retrain,
 )
 from dealfl.runs.folder import FORGETTING, REQUESTS, RunFolder
-from dealfl.runs.logs import log
 from dealfl.runs.result import Forgotten
 from dealfl.server import LedgerReader
 from dealfl.storage import replace_file

@@ -6,7 +6,7 @@ import gc
 import json
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -15,11 +15,11 @@ from pathlib import Path
 
 from dealfl.errors import DealError
 from dealfl.exact import Statistics
+from dealfl.logs import log
 from dealfl.runs.erasing import carry_out, forget_person
 from dealfl.runs.erasures import find_queued
 from dealfl.runs.finished_run import keep_journals
 from dealfl.runs.folder import RESULT, RunFolder
-from dealfl.runs.logs import log, log_rounds
 from dealfl.runs.models import read_statistics
 from dealfl.runs.result import FAIR, NotedProgress, RunProgress, RunRecord, Threshold, Watcher
 from dealfl.server import Ledger
@@ -29,6 +29,7 @@ from dealfl.simulate import (
     Outcome,
     Processes,
     Progress,
+    Round,
     RunState,
     Split,
     finish,
@@ -200,7 +201,7 @@ class Run:
 
             def after_step() -> None:
                 nonlocal logged, saved_s, saving_s
-                log_rounds(run.fleet.job.name, scheme, run.rounds[logged:])
+                _log_rounds(run.fleet.job.name, scheme, run.rounds[logged:])
                 logged = len(run.rounds)
                 self._apply_requests(run, applied)
                 poll()
@@ -254,3 +255,21 @@ class Run:
         if self._stopped:
             log("stopped", job=self._fleet.job.name)
             raise Interrupted("stopped")
+
+
+def _log_rounds(job: str, scheme: str, rounds: Iterable[Round]) -> None:
+    """Log closed rounds of a job under a scheme."""
+    for row in rounds:
+        log(
+            "round closed",
+            job=job,
+            scheme=scheme,
+            round=row.number,
+            reason=row.reason,
+            selected=row.selected,
+            replied=row.replied,
+            learned=row.learned,
+            evicted=row.evicted,
+            compute_j=row.compute_j,
+            radio_j=row.radio_j,
+        )

@@ -21,10 +21,10 @@ from dealfl.erasure import (
     verify_certificate,
 )
 from dealfl.errors import BadInput
+from dealfl.logs import log
 from dealfl.runs.erasing import ErasureResult
 from dealfl.runs.erasures import CERTIFICATES, RequestStatus, certify, list_erasures
 from dealfl.runs.folder import RunFolder
-from dealfl.runs.logs import log
 from dealfl.runs.models import export_model, open_model
 from dealfl.runs.status import RunStatus, read_status
 from dealfl.runs.workers import WorkerStatus, read_worker_rounds, read_workers

@@ -1,5 +1,6 @@
 """The server: it selects workers, collects their updates and counts each exactly once."""
 
+from dealfl.rules import RewardWeights, Rules
 from dealfl.server.aggregation import rebuild_total
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import (
@@ -13,7 +14,7 @@ from dealfl.server.ledger_reader import (
     WorkerRow,
 )
 from dealfl.server.publication import shorten
-from dealfl.server.rules import RewardWeights, Rules, compute_reward, compute_reward_parts
+from dealfl.server.rewards import assign_fraction, compute_reward, compute_reward_parts
 from dealfl.server.server import Server
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Version",
     "WorkerFigures",
     "WorkerRow",
+    "assign_fraction",
     "compute_reward",
     "compute_reward_parts",
     "rebuild_total",

@@ -11,9 +11,9 @@ from dealfl.escaping import for_terminal
 from dealfl.exact import Statistics
 from dealfl.learners import Learner
 from dealfl.protocol import MAX_EXAMPLES, MAX_NAME, PROTOCOL, Update, Withdraw
+from dealfl.rules import Rules
 from dealfl.server.ledger import Ledger, Pending
 from dealfl.server.ledger_reader import WorkerRow
-from dealfl.server.rules import Rules
 from dealfl.server.sums import BASE, ChangedSum
 
 _PRIME = (1 << 61) - 1  # of fingerprints

@@ -13,11 +13,11 @@ from itertools import accumulate
 from msgspec.structs import replace
 
 from dealfl.protocol import MAX_OWNERS, PROTOCOL, Announce, Erase, Message, Position, Welcome
+from dealfl.rules import Rules
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger, Listed
 from dealfl.server.ledger_reader import WorkerRow, note_restore
 from dealfl.server.roster import Roster, note_announcement
-from dealfl.server.rules import Rules
 
 _RESTORED = "ledger restored"
 _REQUESTS = 64  # erasures that are sent in one answer to an announcement

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from dealfl.erasure import Outstanding, ReleaseRule
 from dealfl.exact import Statistics
 from dealfl.protocol import Fetch, Message, Published
+from dealfl.rules import Rules
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import WorkerRow
 from dealfl.server.membership import Membership
-from dealfl.server.rules import Rules
 
 _EVICTIONS = "evictions"
 # the first and the last update of a worker that evict since the last version: incarnation, sequence

@@ -22,9 +22,9 @@ from bisect import bisect_left
 from msgspec.structs import replace
 
 from dealfl.protocol import Announce, Update
+from dealfl.rules import Rules
 from dealfl.server.ledger_reader import WorkerRow
 from dealfl.server.predictions import Predictions
-from dealfl.server.rules import Rules
 from dealfl.server.selection import Candidate
 
 MAX_WEIGHT = 100.0  # examples; more do not increase the weight

@@ -13,12 +13,14 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from dealfl.protocol import Announce, Assignment, Declined, Message, Update
+from dealfl.rules import Rules
 from dealfl.server.aggregation import Aggregation, Stored
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import OpenRound, WorkerRow
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Prediction, Predictions
 from dealfl.server.publication import Publication
+from dealfl.server.rewards import assign_fraction, compute_reward
 from dealfl.server.roster import (
     correct_spending,
     find_call_size,
@@ -29,7 +31,6 @@ from dealfl.server.roster import (
     note_sleep,
     note_spending,
 )
-from dealfl.server.rules import Rules, compute_reward
 from dealfl.server.selection import OverPromise, Promising, Selector
 
 _PAST_ROUNDS = 24  # whose unused places a worker that calls can still take
@@ -252,7 +253,7 @@ class Rounds:
     def _assign(self, workers: Iterable[str], number: int, deadline_s: float) -> list[Message]:
         assignments: list[Message] = []
         for name in workers:
-            fraction = self.rules.assign_fraction(self._members.rows[name])
+            fraction = assign_fraction(self.rules, self._members.rows[name])
             assignment = Assignment(
                 job=self._job,
                 worker=name,

@@ -34,13 +34,13 @@ from dealfl.protocol import (
     Withdraw,
     problem_of,
 )
+from dealfl.rules import Rules
 from dealfl.server.aggregation import AFTER_GAP, WITHDRAWN, Aggregation, Problem
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader, WorkerRow
 from dealfl.server.membership import Membership
 from dealfl.server.predictions import Predictions
 from dealfl.server.rounds import Rounds
-from dealfl.server.rules import Rules
 from dealfl.server.selection import OverPromise, Selector, Uniform
 
 _NOT_BY_A_MESSAGE = (BadBytes, Fenced, WriteFailed, OSError, MemoryError)

@@ -14,7 +14,7 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from io import TextIOWrapper
@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from dealfl.errors import BadInput
-from dealfl.simulate import Round
 from dealfl.storage import is_disk_failure, make_private
 
 LOG = logging.getLogger("dealfl")
@@ -174,21 +173,3 @@ class _LogFile(RotatingFileHandler):
         """Close the file even if its last records cannot be written."""
         with suppress(OSError):
             super().close()
-
-
-def log_rounds(job: str, scheme: str, rounds: Iterable[Round]) -> None:
-    """Log closed rounds of a job under a scheme."""
-    for row in rounds:
-        log(
-            "round closed",
-            job=job,
-            scheme=scheme,
-            round=row.number,
-            reason=row.reason,
-            selected=row.selected,
-            replied=row.replied,
-            learned=row.learned,
-            evicted=row.evicted,
-            compute_j=row.compute_j,
-            radio_j=row.radio_j,
-        )

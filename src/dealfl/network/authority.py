@@ -1,0 +1,160 @@
+"""The small certificate authority of a broker with TLS."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from dealfl.errors import BadInput
+from dealfl.network.credentials import now
+from dealfl.storage import replace_file
+
+_YEARS_10 = datetime.timedelta(days=3652)
+_YEARS_2 = datetime.timedelta(days=730)
+
+
+class Authority:
+    """The authority in a broker's folder: authority.pem, authority.key, revoked.pem, issued/."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._pem = (folder / "authority.pem").read_text()
+        self._issuer = x509.load_pem_x509_certificate(self._pem.encode())
+        key = serialization.load_pem_private_key((folder / "authority.key").read_bytes(), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        self._key = key
+
+    @classmethod
+    def create(cls, folder: Path, job: str, host: str) -> Authority:
+        """Write a new authority, the broker's certificate, and an empty revocation list."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = _name(f"dealfl {job}"[:64])
+        certificate = (
+            _certificate(name, name, key, key, _YEARS_10)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(signs=True), critical=True)
+            .sign(key, hashes.SHA256())
+        )
+        replace_file(folder / "authority.pem", _pem(certificate), 0o600)
+        replace_file(folder / "authority.key", _key_pem(key), 0o600)
+        (folder / "issued").mkdir(mode=0o700, exist_ok=True)
+        authority = cls(folder)
+        authority._write_revoked([])
+        authority.renew_broker(host)
+        return authority
+
+    def renew_broker(self, host: str) -> None:
+        """Write a new certificate of the broker."""
+        issued = self.issue("broker", host=host)
+        replace_file(self._folder / "broker.pem", issued["certificate"], 0o600)
+        replace_file(self._folder / "broker.key", issued["key"], 0o600)
+
+    def issue(self, name: str, host: str = "") -> dict[str, str]:
+        """Return the keys of new credentials of a name; its earlier ones are revoked."""
+        record = self._folder / "issued" / f"{name}.pem"
+        if record.exists():
+            self.revoke(name)
+        key = ec.generate_private_key(ec.SECP256R1())
+        purpose = ExtendedKeyUsageOID.SERVER_AUTH if host else ExtendedKeyUsageOID.CLIENT_AUTH
+        builder = (
+            _certificate(self._issuer.subject, _name(name), key, self._key, _YEARS_2)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        )
+        if host:
+            names: list[x509.GeneralName] = [_host(host)]
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        certificate = _pem(builder.sign(self._key, hashes.SHA256()))
+        replace_file(record, certificate, 0o600)
+        return {"authority": self._pem, "certificate": certificate, "key": _key_pem(key)}
+
+    def revoke(self, name: str) -> None:
+        """Add the certificate of a name to the revocation list."""
+        record = self._folder / "issued" / f"{name}.pem"
+        if not record.exists():
+            raise BadInput(f"no certificate of {name!r} was issued here")
+        serial = x509.load_pem_x509_certificate(record.read_bytes()).serial_number
+        old = x509.load_pem_x509_crl((self._folder / "revoked.pem").read_bytes())
+        self._write_revoked([*(entry.serial_number for entry in old), serial])
+        record.unlink()
+
+    def _write_revoked(self, serials: list[int]) -> None:
+        moment = now()
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self._issuer.subject)
+            .last_update(moment)
+            .next_update(moment + _YEARS_10)
+        )
+        for serial in serials:
+            entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(moment)
+            builder = builder.add_revoked_certificate(entry.build())
+        revoked = builder.sign(self._key, hashes.SHA256())
+        text = revoked.public_bytes(serialization.Encoding.PEM)
+        replace_file(self._folder / "revoked.pem", text, 0o600)
+
+
+def _certificate(
+    issuer: x509.Name,
+    subject: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    valid: datetime.timedelta,
+) -> x509.CertificateBuilder:
+    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    start = now() - datetime.timedelta(days=1)  # clocks of devices may be behind
+    return (
+        x509.CertificateBuilder()
+        .issuer_name(issuer)
+        .subject_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + valid)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(authority, critical=False)
+    )
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    ).decode()

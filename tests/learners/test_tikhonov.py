@@ -10,6 +10,7 @@ from sklearn.linear_model import Ridge, RidgeClassifier  # type: ignore[import-u
 
 from dealfl.errors import BadInput, NotLearned, OutOfBounds
 from dealfl.learners import Tikhonov, TikhonovClassifier
+from dealfl.learners.ridge import plain
 from dealfl.learners.ridge import weights as ridge_weights
 from dealfl.learners.ridge.moments import packed
 from dealfl.learners.ridge.weights import SOLVERS, CholeskyFactor, Factor, QrFactor, factorise
@@ -268,3 +269,28 @@ def test_bounds_and_penalty_are_one_if_they_are_not_given() -> None:
     for row, target in (([1.5], 0.0), ([0.0], 1.5)):
         with pytest.raises(BadInput):
             model.learn([row], [target])
+
+
+@pytest.mark.parametrize("features", [31, 100])
+def test_without_lapack_a_factor_follows_rows_to_the_same_weights_and_statistics(
+    features: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(8)
+    rows = random.uniform(-1.0, 1.0, (features + 60, features))
+    targets = rows @ random.uniform(-0.05, 0.05, features)
+
+    def followed() -> Tikhonov:
+        model = Tikhonov(features, solver="cholesky", intercept=True)
+        model.learn(rows[:-20], targets[:-20])
+        for row in range(len(rows) - 20, len(rows)):
+            assert len(model.weights) == features  # a factor follows only if it was used
+            model.learn(rows[row : row + 1], targets[row : row + 1])
+            model.forget(rows[row - 30 : row - 29], targets[row - 30 : row - 29])
+        assert model.factorisations == 1
+        return model
+
+    with_lapack, expected = followed(), followed().weights
+    monkeypatch.setattr(plain, "_lapack", lambda: None)
+    without = followed()
+    assert without.digest() == with_lapack.digest()
+    np.testing.assert_allclose(without.weights, expected, rtol=1e-9, atol=1e-12)

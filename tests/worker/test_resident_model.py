@@ -2,17 +2,19 @@
 
 import os
 import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from dealfl.erasure import owner_hash
-from dealfl.errors import BadInput, NotLearned
+from dealfl.errors import BadInput, MissingExtra, NotLearned
 from dealfl.learners import (
     Change,
     Histories,
@@ -34,8 +36,14 @@ ITEMS = 80
 FULL = """CREATE TEMP TRIGGER full BEFORE INSERT ON outbox
 BEGIN SELECT RAISE(ABORT, 'full'); END"""
 
+try:
+    import_module("scipy")
+except ModuleNotFoundError:
+    SOLVER = "cholesky"
+else:
+    SOLVER = "qr"
 MAKERS: dict[str, Callable[[], Learner]] = {
-    "tikhonov": lambda: Tikhonov(5, feature_bound=2.0, target_bound=8.0, solver="qr"),
+    "tikhonov": lambda: Tikhonov(5, feature_bound=2.0, target_bound=8.0, solver=SOLVER),
     "naive_bayes": lambda: NaiveBayes(5, [0, 1], feature_bound=2.0),
     "neighbors": lambda: Neighbors(5, [0, 1], k=3, tables=4, bits=20, vote_bits=6),
     "personalized_pagerank": lambda: PersonalizedPageRank(ITEMS),
@@ -220,6 +228,22 @@ def test_no_frames_and_no_model_are_clear_errors() -> None:
         started("naive_bayes", Journal(), keys=WorkerKeys()).own_model.digest()
 
 
+def test_a_resident_model_whose_solver_needs_scipy_says_so_before_any_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    make = partial(Tikhonov, 5, feature_bound=2.0, target_bound=8.0, solver="qr")
+    with pytest.raises(MissingExtra, match=r"""solver = "qr" needs scipy; .*'dealfl\[scipy\]'"""):
+        worker(make, Journal(), keys=RESIDENT)
+    journal = Journal()
+    one = worker(make, journal)  # its statistics need no factor
+    one.handle([welcome(journal)], 0.0)
+    one.ingest(records("tikhonov", np.random.default_rng(5), 9))
+    one.handle([assignment(1)], 1.0)
+    assert len(journal.records(State.LEARNED)) == 9
+
+
+@pytest.mark.skipif(SOLVER != "qr", reason='solver = "qr" needs scipy')
 def test_a_qr_factor_follows_the_rows_of_almost_all_trainings() -> None:
     journal, draw = Journal(), np.random.default_rng(5)
     one = started("tikhonov", journal)
@@ -238,7 +262,7 @@ def test_a_qr_factor_follows_the_rows_of_almost_all_trainings() -> None:
 def test_evictions_of_histories_are_reviewed_by_the_items_held_back() -> None:
     model = PersonalizedPageRank(ITEMS)
     model.learn([[1, 2, 3], [1, 2, 3], [7, 8]])
-    known = model.records_of(sparse.csr_array(np.eye(1, ITEMS, 1)))  # owner 0 has item 1
+    known = model.records_of(np.eye(1, ITEMS, 1))  # owner 0 has item 1
     hidden = [StoredRecord(known[0].owner, Histories.encode(item)) for item in (2, 3, 7, 50)]
     assert model.score_records(hidden, known) == 0.5
     model.forget([[1, 2, 3], [1, 2, 3]])

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dealfl.data.sources import MemoryRows, MemoryTable, feature_columns
-from dealfl.errors import BadInput, unknown_name
+from dealfl.errors import BadInput, needs_extra, unknown_name
 from dealfl.escaping import for_html
 from dealfl.jobs import Data, Document, Reading, read_job, read_plan
 from dealfl.jobs.proposals import (
@@ -27,7 +26,14 @@ from dealfl.jobs.proposals import (
     start_table,
     take_guess,
 )
-from dealfl.learners import LEARNERS, column_array, frame_columns, is_frame, learners_for
+from dealfl.learners import (
+    LEARNERS,
+    column_array,
+    frame_columns,
+    is_frame,
+    is_sparse,
+    learners_for,
+)
 from dealfl.runs import default_job
 from dealfl.settings import plain_value
 from dealfl.simulate import FleetSpec, read_fleet
@@ -137,7 +143,7 @@ class Fleet:
         """
         _require_learner(learner, "histories", ("regression", "classification"), "from_histories")
         wishes = Wishes(learner=learner or "", workers=_require_count(workers))
-        if not sparse.issparse(X):
+        if not is_sparse(X):
             table, roles = _examples_table(name, X, y, owners, times)
             wishes = replace(wishes, format="csv", roles=roles)
             begun = start_table(table, wishes)
@@ -487,6 +493,8 @@ def _vector(values: object, what: str) -> NDArray[Any]:
 
 def _sparse_rows(name: str, X: object, y: object) -> MemoryRows:
     """Return a sparse matrix with its targets."""
+    from scipy import sparse
+
     matrix: sparse.csr_array = sparse.csr_array(X)  # type: ignore[call-overload]
     if matrix.ndim != 2 or not matrix.shape[1]:
         raise BadInput(f"X has shape {matrix.shape}; pass a table, one row an example")
@@ -504,8 +512,10 @@ def _histories_table(
     """
     if is_frame(histories):
         return MemoryTable(f"{name}.csv", dict(frame_columns(histories))), roles, n_items
-    if sparse.issparse(histories) or isinstance(histories, np.ndarray):
-        table: sparse.csr_array = sparse.csr_array(histories)  # type: ignore[arg-type]
+    if is_sparse(histories) or isinstance(histories, np.ndarray):
+        with needs_extra("scipy", "a table of histories"):
+            from scipy import sparse
+        table: sparse.csr_array = sparse.csr_array(histories)  # type: ignore[call-overload]
         owners = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
         kept = table.data != 0
         columns = {"owner": owners[kept], "item": table.indices[kept].astype(np.int64)}

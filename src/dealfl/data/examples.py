@@ -1,7 +1,7 @@
 """Examples of a dataset, and their split among workers: each belongs to one worker."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     Matrix = NDArray[Any] | csr_array[Any, tuple[int, int]]
+
+
+class StoredHistories(NamedTuple):
+    """The part of a `csr_array` that `Examples.meetings` reads, for workers without scipy."""
+
+    indices: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    shape: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

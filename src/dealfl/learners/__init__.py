@@ -20,6 +20,7 @@ from dealfl.learners.inputs import (
     frame_columns,
     is_absent,
     is_frame,
+    is_sparse,
 )
 from dealfl.learners.naive_bayes import NaiveBayes
 from dealfl.learners.neighbors import Neighbors
@@ -67,6 +68,7 @@ __all__ = [
     "from_schema",
     "is_absent",
     "is_frame",
+    "is_sparse",
     "learners_for",
     "load",
     "settings_for",

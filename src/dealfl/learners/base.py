@@ -368,6 +368,15 @@ class Learner(ABC):
         with self._lock:
             return self._state.digest()
 
+    def require_packages(self) -> None:  # noqa: B027 - most models need none
+        """Raise `MissingExtra` if the model needs a package that its statistics do not need.
+
+        Raises
+        ------
+        MissingExtra
+            The package is not installed.
+        """
+
     @abstractmethod
     def check(self) -> None:
         """Raise `Impossible` if no set of examples has these statistics."""

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+
+from dealfl.errors import needs_extra
 
 Batch = tuple[Any, ...]
 Bound = float | Sequence[float]  # one per feature, or one number if all are equal
@@ -135,6 +136,9 @@ def labelled_rows(generator: np.random.Generator, count: int) -> Batch:
 
 def histories(generator: np.random.Generator, count: int) -> Batch:
     """Return histories of log-normal length; the popularity of items follows Zipf's law."""
+    with needs_extra("scipy", "a sparse table of histories"):
+        from scipy import sparse
+
     lengths = generator.lognormal(np.log(_MEDIAN_HISTORY), 0.5, count).clip(2, 300).astype(int)
     popularity = 1.0 / np.arange(1, N_ITEMS + 1)
     popularity /= popularity.sum()

@@ -6,18 +6,20 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter, index
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dealfl.errors import BadInput
 from dealfl.exact import Statistics, Work
 from dealfl.learners.base import Learner, Undo
-from dealfl.learners.inputs import as_array, checked_csr
+from dealfl.learners.inputs import as_array, checked_csr, is_sparse
 from dealfl.learners.records import Change, Record, StoredRecord
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Int64s = NDArray[np.int64]
 Ranked = tuple[Int64s, NDArray[np.float64]]  # items, the best first, and their scores
@@ -25,7 +27,7 @@ Replaced = tuple[set[int], set[int], set[int]]  # items of an owner that stay, a
 
 _OWNER, _BODY = attrgetter("owner"), attrgetter("body")
 _FLOATS, _ONE = np.dtype(np.float64), np.ones(1).tobytes()
-_CSR = (sparse.csr_array, sparse.csr_matrix)
+_CSR = ("csr_array", "csr_matrix")
 _SHORT = 1000  # items of a history
 _decode_item = msgspec.msgpack.Decoder(int).decode
 
@@ -136,28 +138,6 @@ class Histories:
         """
         bodies = HeldRecords.of(records).bodies
         return {owner: set(map(_decode_item, some)) for owner, some in bodies.items()}
-
-    @staticmethod
-    def table(records: Sequence[Record], n_items: int) -> sparse.csr_array:
-        """Return the histories of all owners.
-
-        Parameters
-        ----------
-        records : sequence of Record
-            Records of items.
-        n_items : int
-            Number of items.
-
-        Returns
-        -------
-        csr_array
-            One row per owner, with 1 for each of its items.
-        """
-        rows = [sorted(items) for _, items in sorted(Histories.by_owner(records).items())]
-        starts = np.cumsum([0, *map(len, rows)])
-        items = np.array([item for row in rows for item in row], dtype=np.int64)
-        ones = np.ones(len(items), dtype=np.int64)
-        return sparse.csr_array((ones, items, starts), shape=(len(rows), n_items))
 
 
 class HistoryLearner(Learner):
@@ -336,12 +316,12 @@ class HistoryLearner(Learner):
         """Update what is derived from the statistics after a delta was applied."""
 
     @classmethod
-    def records_of(cls, histories: sparse.csr_array) -> Sequence[Record]:
+    def records_of(cls, histories: NDArray[Any] | sparse.csr_array) -> Sequence[Record]:
         """Convert each item to a record; each history has its own owner.
 
         Parameters
         ----------
-        histories : csr_array
+        histories : ndarray or csr_array
             One row of 0 and 1 per history.
 
         Returns
@@ -371,10 +351,10 @@ class Batch(NamedTuple):
 
 def as_batch(histories: object, items: int) -> Batch:
     """Return a copy of histories as arrays; whether a sparse row is a set is not checked yet."""
-    matrix: Any = histories
-    if type(matrix) not in _CSR or not _is_table_of_ones(matrix, items):
-        matrix = as_histories(histories, items)
-    return Batch(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64))
+    table: Any = histories
+    if type(table).__name__ in _CSR and is_sparse(table) and _is_table_of_ones(table, items):
+        return Batch(table.indptr.astype(np.int64), table.indices.astype(np.int64))
+    return as_histories(histories, items)
 
 
 def _is_table_of_ones(matrix: Any, items: int) -> bool:  # noqa: ANN401
@@ -395,28 +375,38 @@ def _are_ones(values: NDArray[Any]) -> bool:
     return bool(np.count_nonzero(values == 1) == len(values))
 
 
-def as_histories(histories: object, items: int) -> sparse.csr_array:
-    """Return histories as a CSR matrix of ones; raise `BadInput` if one is not a set of items."""
+def as_histories(histories: object, items: int) -> Batch:
+    """Return histories as arrays; raise `BadInput` if one is not a set of items."""
     if isinstance(histories, list | tuple) and all(map(_is_collection, histories)):
         return _from_lists(histories, items)
-    if not sparse.issparse(histories):
-        dense = as_array(histories, "histories")
-        if dense.ndim != 2 or dense.dtype.kind not in "biuf":
-            raise BadInput(
-                "histories must be lists of item numbers, or a table of 0 and 1 with one row each"
-            )
-        histories = dense
-    elif isinstance(histories, sparse.csr_array | sparse.csr_matrix):
+    if is_sparse(histories):
+        return _from_sparse(histories, items)
+    dense = as_array(histories, "histories")
+    if dense.ndim != 2 or dense.dtype.kind not in "biuf":
+        raise BadInput(
+            "histories must be lists of item numbers, or a table of 0 and 1 with one row each"
+        )
+    _require_width(dense.shape, items)
+    rows, numbers = np.nonzero(dense)
+    starts = np.searchsorted(rows, np.arange(len(dense) + 1))
+    return _require_sets(starts, numbers, dense[rows, numbers])
+
+
+def _from_sparse(histories: Any, items: int) -> Batch:  # noqa: ANN401
+    if type(histories).__name__ in _CSR:
         require_items(histories.indices, items)
     matrix = checked_csr(histories, "histories")
     if np.any(matrix.data == 0):
         matrix = matrix.copy()
         matrix.eliminate_zeros()
-    if matrix.ndim != 2 or matrix.shape[1] != items:
-        raise BadInput(f"histories have shape {matrix.shape}; the model has n_items={items}")
+    _require_width(matrix.shape, items)
     require_items(matrix.indices, items)
-    require_sets(matrix)
-    return matrix if matrix.has_sorted_indices else matrix.sorted_indices()
+    return _require_sets(matrix.indptr, matrix.indices, matrix.data)
+
+
+def _require_width(shape: tuple[int, ...], items: int) -> None:
+    if shape[1] != items:
+        raise BadInput(f"histories have shape {shape}; the model has n_items={items}")
 
 
 def _as_sequences(histories: Any) -> list[list[int]]:  # noqa: ANN401
@@ -434,20 +424,15 @@ def _is_collection(row: object) -> bool:
     return isinstance(row, Collection) and not isinstance(row, str | bytes)
 
 
-def _from_lists(histories: Sequence[Collection[Any]], items: int) -> sparse.csr_array:
-    """Return lists of item numbers, and rows of 0 and 1, as a CSR matrix of ones."""
+def _from_lists(histories: Sequence[Collection[Any]], items: int) -> Batch:
+    """Return lists of item numbers, and rows of 0 and 1, as arrays."""
     try:
         numbers = [_numbers_of(list(row), items) for row in histories]
     except (TypeError, OverflowError):
         raise BadInput(f"an item is not a whole number; items are 0 .. {items - 1}") from None
     flat = np.concatenate([np.empty(0, np.int64), *numbers])
     require_items(flat, items)
-    starts = np.cumsum([0, *map(len, numbers)])
-    shape = (len(numbers), items)
-    matrix: sparse.csr_array = sparse.csr_array((np.ones(len(flat)), flat, starts), shape=shape)
-    require_sets(matrix)
-    matrix.sort_indices()
-    return matrix
+    return _require_sets(np.cumsum([0, *map(len, numbers)]), flat, np.ones(len(flat)))
 
 
 def _numbers_of(row: list[Any], items: int) -> NDArray[np.int64]:
@@ -464,18 +449,19 @@ def require_items(numbers: NDArray[np.integer], items: int) -> None:
         raise BadInput(f"item {numbers[wrong[0]]} {rule}", f"an item {rule}")
 
 
-def require_sets(matrix: sparse.csr_array) -> None:
-    """Raise `BadInput` if a row is not a set of items."""
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    wrong = np.flatnonzero(matrix.data != 1)
+def _require_sets(starts: NDArray[Any], numbers: NDArray[Any], values: NDArray[Any]) -> Batch:
+    """Return sorted histories; raise `BadInput` if a row is not a set of items."""
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    wrong = np.flatnonzero(values != 1)
     if len(wrong):
         cell = wrong[0]
         raise BadInput(
-            f"history {rows[cell]} has {matrix.data[cell]} for item {matrix.indices[cell]}; "
+            f"history {rows[cell]} has {values[cell]} for item {numbers[cell]}; "
             "a history is a set: give 1 for each of its items"
         )
-    order = np.lexsort((matrix.indices, rows))
-    items, owners = matrix.indices[order], rows[order]
+    order = np.lexsort((numbers, rows))
+    items, owners = numbers[order], rows[order]
     twice = np.flatnonzero((items[1:] == items[:-1]) & (owners[1:] == owners[:-1]))
     if len(twice):
         raise BadInput(f"history {owners[twice[0]]} has item {items[twice[0]]} twice")
+    return Batch(starts.astype(np.int64), items.astype(np.int64))

@@ -5,22 +5,25 @@ Data frames and series are recognised by their attributes; no package is importe
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from dealfl.errors import BadInput
 from dealfl.exact import FixedPoint
 from dealfl.settings import As, Numbers
 
+if TYPE_CHECKING:
+    from scipy import sparse
+
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
-Matrix = NDArray[Any] | sparse.csr_array
+Matrix: TypeAlias = "NDArray[Any] | sparse.csr_array"
 
 FeatureBound = Annotated[
     float | ArrayLike,
@@ -94,8 +97,7 @@ def as_matrix(X: object, columns: int) -> Matrix:
     """
     if type(X) is np.ndarray and X.dtype is _FLOATS and X.shape[1:] == (columns,):
         return X
-    is_sparse = not isinstance(X, np.ndarray) and sparse.issparse(X)
-    matrix: Matrix = _as_csr(X) if is_sparse else as_array(X, "X")
+    matrix: Matrix = _as_csr(X) if is_sparse(X) else as_array(X, "X")
     if matrix.dtype.kind not in _NUMERIC:
         raise BadInput(f"X holds {matrix.dtype} values; it must hold real numbers")
     if matrix.ndim != 2:
@@ -104,6 +106,28 @@ def as_matrix(X: object, columns: int) -> Matrix:
         problem = f"X has {matrix.shape[1]} columns; the model has n_features={columns}"
         raise BadInput(problem, rule=problem)
     return matrix
+
+
+def is_sparse(X: object) -> bool:
+    """Return whether X is a sparse table of scipy; nothing is one before scipy is imported.
+
+    Parameters
+    ----------
+    X : object
+        Any object.
+
+    Returns
+    -------
+    bool
+        True for a sparse array or matrix.
+
+    Examples
+    --------
+    >>> is_sparse(np.eye(2))
+    False
+    """
+    tables = None if isinstance(X, np.ndarray) else sys.modules.get("scipy.sparse")
+    return tables is not None and bool(tables.issparse(X))
 
 
 def as_array(values: object, what: str) -> NDArray[Any]:
@@ -130,6 +154,8 @@ def _as_csr(X: object) -> sparse.csr_array:
 
 def checked_csr(X: object, what: str) -> sparse.csr_array:
     """Return a sparse table as CSR; scipy reads beyond arrays that do not fit each other."""
+    from scipy import sparse
+
     try:
         matrix: sparse.csr_array = sparse.csr_array(X)  # type: ignore[call-overload]
         if matrix.ndim == 2:
@@ -160,7 +186,7 @@ def dense_blocks(X: Matrix, rows: int) -> Iterator[tuple[int, Floats]]:
     """
     for first in range(0, X.shape[0], rows):
         part = X[first : first + rows]
-        dense = part.toarray() if sparse.issparse(part) else part
+        dense = part if isinstance(part, np.ndarray) else part.toarray()
         yield first, np.asarray(dense, dtype=np.float64)
 
 

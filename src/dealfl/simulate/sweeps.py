@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from scipy.special import stdtrit
-
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, needs_extra
 from dealfl.jobs import Data, Document, Plan, Reading
 from dealfl.simulate.fleet import FleetSpec, read_fleet
 from dealfl.simulate.fleet_run import run_fleet, split_fleet
@@ -44,6 +42,8 @@ class Estimate:
         if count == 1:
             return cls(mean, None, 1)
         variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+        with needs_extra("scipy", "an interval of several seeds"):
+            from scipy.special import stdtrit
         quantile = float(stdtrit(count - 1, 0.975))
         return cls(mean, quantile * math.sqrt(variance / count), count)
 

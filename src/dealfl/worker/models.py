@@ -118,6 +118,7 @@ class ResidentModel:
     def __init__(
         self, journal: Journal, make: Callable[[], Learner], memory: Memory | None = None
     ) -> None:
+        make().require_packages()
         self._journal = journal
         self._make = make
         self._memory = memory

@@ -27,6 +27,7 @@ from dealfl.data.readers.delimited import (
     require_rows,
 )
 from dealfl.data.readers.libsvm import (
+    DENSE_CELLS,
     SparseRows,
     looks_like_libsvm,
     read_libsvm,
@@ -34,6 +35,7 @@ from dealfl.data.readers.libsvm import (
 )
 
 __all__ = [
+    "DENSE_CELLS",
     "PACKINGS",
     "Block",
     "Cifar",

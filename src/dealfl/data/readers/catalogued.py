@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dealfl.data.examples import Examples
+from dealfl.data.examples import Examples, StoredHistories
 from dealfl.data.readers.content import Content, read_lines
 from dealfl.data.readers.delimited import Block, DelimitedText, Layout
 from dealfl.data.readers.libsvm import SparseRows, read_finite, read_libsvm, read_pairs
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, needs_extra
 
 if TYPE_CHECKING:
     from dealfl.data.examples import Matrix
@@ -170,7 +170,7 @@ class Libsvm:
                 raise BadInput(f"{content.name}, line {line}: {error}") from None
         if not labels:
             raise BadInput(f"{content.name} has no rows; expected lines of LIBSVM text")
-        return Table(rows.matrix().toarray(), np.array(labels).astype(self.labels))
+        return Table(rows.dense(), np.array(labels).astype(self.labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,14 +230,14 @@ class Interactions:
     values: NDArray[np.float64] | None = None
     times: NDArray[np.int64] | None = None
 
-    def histories(self, liked_from: float | None = None, name: str = "") -> Examples:
+    def histories(
+        self, liked_from: float | None = None, name: str = "", *, stored: bool = False
+    ) -> Examples:
         """Return the history of each owner: the items rated `liked_from` or higher.
 
         An owner without such items has no row. If an owner met an item several times, the latest
-        time counts.
+        time counts. Histories that are only `stored` need no scipy.
         """
-        from scipy.sparse import csr_array
-
         kept = np.ones(len(self.items), bool)
         if liked_from is not None:
             assert self.values is not None, "only ratings have a threshold"
@@ -250,10 +250,14 @@ class Interactions:
         last[:-1] = (np.diff(owners) != 0) | (np.diff(items) != 0)
         names, sizes = np.unique(owners[last], return_counts=True)
         starts = np.concatenate(([0], np.cumsum(sizes)))
-        ones = np.ones(int(starts[-1]), np.int32)
-        columns = items[last].astype(np.int32)
-        matrix = csr_array((ones, columns, starts), (len(names), self.n_items))
+        columns, shape = items[last].astype(np.int32), (len(names), self.n_items)
         met = None if self.times is None else times[last]
+        if stored:
+            plain: Any = StoredHistories(columns, starts, shape)
+            return Examples(name, plain, owners=names, times=met)
+        with needs_extra("scipy", "a table of histories"):
+            from scipy.sparse import csr_array
+        matrix = csr_array((np.ones(len(columns), np.int32), columns, starts), shape)
         return Examples(name, matrix, owners=names, times=met)
 
 

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dealfl.data.readers.content import Content, open_text
 from dealfl.data.readers.delimited import BLOCK_CHARACTERS
+from dealfl.errors import needs_extra
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+DENSE_CELLS = 50_000_000  # of a table that is not sparse
 _LOOKED_AT = 20
 
 
@@ -105,10 +108,19 @@ class SparseRows:
         self._values.extend(values)
         self._starts.append(len(self._indices))
 
-    def matrix(self) -> "csr_array[np.float64, tuple[int, int]]":
-        """Return all rows."""
-        from scipy.sparse import csr_array
+    def matrix(self) -> "NDArray[np.float64] | csr_array[np.float64, tuple[int, int]]":
+        """Return all rows; small tables are dense."""
+        rows, columns = len(self._starts) - 1, self._n_features
+        if rows * columns <= DENSE_CELLS:
+            return self.dense()
+        with needs_extra("scipy", f"a table of {rows:,} rows and {columns:,} features"):
+            from scipy.sparse import csr_array
+        parts = np.array(self._values), np.array(self._indices), np.array(self._starts)
+        return csr_array(parts, (rows, columns))
 
-        values = np.array(self._values, dtype=np.float64)
-        shape = (len(self._starts) - 1, self._n_features)
-        return csr_array((values, np.array(self._indices), np.array(self._starts)), shape)
+    def dense(self) -> NDArray[np.float64]:
+        """Return all rows with all their features."""
+        lengths = np.diff(np.array(self._starts))
+        table = np.zeros((len(lengths), self._n_features))
+        table[np.repeat(np.arange(len(lengths)), lengths), np.array(self._indices)] = self._values
+        return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,11 +14,11 @@ import numpy as np
 from msgspec import Meta
 from msgspec.structs import replace
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from dealfl.data.dataset import Dataset, Domain, Task
 from dealfl.data.examples import Examples
 from dealfl.data.readers import (
+    DENSE_CELLS,
     Block,
     Content,
     Encoding,
@@ -70,7 +71,6 @@ from dealfl.errors import BadInput
 from dealfl.learners import as_matrix, is_frame
 from dealfl.settings import FLAT, Count, Document, Labels, Numbers, Text, Whole
 
-_DENSE_CELLS = 50_000_000
 _LARGEST = float(2**53)
 _MANY_ITEMS = 1 << 24
 
@@ -269,7 +269,7 @@ class LibsvmSource(Source, frozen=True, kw_only=True, tag="libsvm"):
                     targets.append(target)
         if not part:
             quarantine.report(count)
-        return Reading(Examples(data.name, _densify(rows.matrix()), np.array(targets)), quarantine)
+        return Reading(Examples(data.name, rows.matrix(), np.array(targets)), quarantine)
 
     def _read_memory(self, rows: MemoryRows) -> Reading:
         quarantine = Quarantine(rows.name)
@@ -287,7 +287,8 @@ class LibsvmSource(Source, frozen=True, kw_only=True, tag="libsvm"):
                 targets.append(target)
                 good.append(row)
         quarantine.report(rows.matrix.shape[0])
-        features = _densify(rows.matrix[good])
+        table = rows.matrix[good]
+        features = table.toarray() if math.prod(table.shape) <= DENSE_CELLS else table
         return Reading(Examples(rows.name, features, np.array(targets)), quarantine)
 
     def is_format_of(self, path: Path) -> bool:
@@ -310,7 +311,7 @@ class LibsvmSource(Source, frozen=True, kw_only=True, tag="libsvm"):
                     bad.append(Quarantined(line, "", str(error)))
                 else:
                     lines.append(line)
-            yield RowBlock(lines, _densify(rows.matrix()), bad)
+            yield RowBlock(lines, rows.matrix(), bad)
 
     def take(self, X: object) -> Any:  # noqa: ANN401 - an array or a csr
         """Return rows in memory as features; BadInput names the first that does not fit."""
@@ -362,10 +363,6 @@ def _describe(
         address=str(data),
         **facts,
     )
-
-
-def _densify(matrix: csr_array) -> Any:  # noqa: ANN401 - an array or a csr
-    return matrix.toarray() if matrix.shape[0] * matrix.shape[1] <= _DENSE_CELLS else matrix
 
 
 def _outside(domain: Domain, index: int, value: float) -> str:
@@ -501,7 +498,7 @@ class RatingsSource(Source, frozen=True, kw_only=True, tag="ratings"):
             columns.get(self.rating),
             rank(columns[self.time]) if self.time else None,
         )
-        examples = interactions.histories(self.liked_from, data.name)
+        examples = interactions.histories(self.liked_from, data.name, stored=part)
         if not part and not len(examples):
             raise BadInput(
                 f"{data}: no rating reaches source.liked_from = {self.liked_from:g}; lower it"

@@ -9,15 +9,17 @@ import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dealfl.data.readers import Block, Content, DelimitedText, Layout, read_number
 from dealfl.errors import BadInput
 from dealfl.learners import column_array, frame_columns, is_absent, is_frame
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 _BLOCK_ROWS = 8192
 _PLAIN = Layout()

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from dealfl.errors import Impossible
 from dealfl.exact import (
@@ -380,7 +379,7 @@ class NaiveBayes(Classifier):
         priors, features = self._logarithms()
         values = matrix.shape[0] * self.n_features
         self._work = Work(values * len(priors), 8 * values)
-        if sparse.issparse(matrix) and not np.any(self._grid.offset):
+        if not isinstance(matrix, np.ndarray) and not np.any(self._grid.offset):
             require_finite(np.asarray(matrix.data, dtype=np.float64)[None, :])
             return np.asarray(matrix @ features.T + priors)
         joint = np.empty((matrix.shape[0], len(priors)))

@@ -18,7 +18,6 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from dealfl.errors import BadInput, Impossible, NotLearned, unknown_name
 from dealfl.exact import (
@@ -48,7 +47,7 @@ from dealfl.learners.histories import (
     as_histories,
     require_items,
 )
-from dealfl.learners.inputs import as_array, require_integer
+from dealfl.learners.inputs import as_array, is_sparse, require_integer
 from dealfl.learners.pagerank.pairs import (
     Signed,
     count_pairs,
@@ -114,7 +113,7 @@ class PersonalizedPageRank(HistoryLearner):
     Examples
     --------
     >>> model = PersonalizedPageRank(n_items=4)
-    >>> delta = model.learn(sparse.csr_array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1]]))
+    >>> delta = model.learn([[0, 1], [0, 1, 2], [2, 3]])
     >>> items, scores = model.similar(0, k=2)
     >>> items.tolist(), scores.round(2).tolist()
     ([1, 2], [1.0, 0.33])
@@ -241,7 +240,7 @@ class PersonalizedPageRank(HistoryLearner):
         batches = [(as_batch(histories, size), sign) for histories, sign in parts]
         changed = self._change_table(batches, undo)
         if not changed:
-            batches = [(as_batch(as_histories(given, size), size), sign) for given, sign in parts]
+            batches = [(as_histories(given, size), sign) for given, sign in parts]
             changed = self._change_table(batches, undo)
         # without a cycle of references, which would keep large tables in memory
         delta = Statistics(schema, Deferred(schema, lambda: count_pairs(schema, batches)))
@@ -490,11 +489,11 @@ class PersonalizedPageRank(HistoryLearner):
         return top_sums(best, scores[best], wanted, terms, len(seen))
 
     def _as_history(self, history: object) -> Int64s:
-        if sparse.issparse(history):
-            matrix = as_histories(history, self._items)
-            if matrix.shape[0] != 1:
-                raise BadInput(f"history has {matrix.shape[0]} rows; it must have one")
-            return np.sort(matrix.indices).astype(np.int64)
+        if is_sparse(history):
+            batch = as_histories(history, self._items)
+            if len(batch.starts) != 2:
+                raise BadInput(f"history has {len(batch.starts) - 1} rows; it must have one")
+            return batch.items
         items = as_array(history, "history")
         if items.ndim != 1 or (len(items) and items.dtype.kind not in "iu"):
             remedy = "give a list of item numbers, or one row of 0 and 1"

@@ -12,7 +12,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dealfl.exact import Entries, Integers, Schema, Statistics, Work
 from dealfl.learners.histories import Batch, Replaced
@@ -21,9 +20,9 @@ from dealfl.learners.records import Change
 Int64s = NDArray[np.int64]
 Signed = Sequence[tuple[Batch, int]]  # histories to learn (+1) and to forget (-1)
 
-_CHUNK = 1 << 20  # additions at a time
+_CHUNK = 1 << 18  # pairs at a time
 _FEW = 1 << 12  # numbers that are sorted in less time than they are narrowed
-_MANY = 1 << 20  # pairs; more are counted by a product of matrices, which needs less memory
+_MANY = 1 << 20  # pairs; more are counted by their larger item, which needs less memory
 
 
 def pair_count(items: int) -> int:
@@ -69,12 +68,40 @@ def numbers_of(items: Int64s) -> Int64s:
     return numbers
 
 
-def row_products(table: sparse.csr_array) -> Iterator[tuple[int, sparse.csr_array]]:
-    """Yield the transposed histories times themselves, a few rows at a time after their number."""
-    columns = sparse.csr_array(table.T)
-    parts = np.cumsum(columns @ np.diff(table.indptr).astype(np.int64)) // _CHUNK
-    for first, stop in pairwise([0, *(np.flatnonzero(np.diff(parts)) + 1), table.shape[1]]):
-        yield int(first), columns[first:stop] @ table
+def pair_counts(batch: Batch) -> Iterator[tuple[Int64s, Int64s]]:
+    """Yield the ascending numbers of pairs that occur, and the histories of each, in parts.
+
+    Pairs are listed by their larger item, which meets the items before it in each of its histories.
+    """
+    starts, items = batch
+    before = np.arange(len(items)) - np.repeat(starts[:-1], np.diff(starts))
+    order = np.argsort(items, kind="stable")
+    high, met = items[order], before[order]
+    begins, first_numbers = order - met, high * (high - 1) // 2
+    for first, stop in pairwise(_cuts(high, met)):
+        some = met[first:stop]
+        offsets = np.repeat(np.cumsum(some) - some - begins[first:stop], some)
+        others = items[np.arange(len(offsets)) - offsets]
+        yield _count(np.repeat(first_numbers[first:stop], some) + others)
+
+
+def _cuts(high: Int64s, met: Int64s) -> list[int]:
+    """Return where to cut ascending items so that equal ones stay together and parts are small."""
+    lasts = np.append(np.flatnonzero(np.diff(high)), len(high) - 1)
+    parts = np.cumsum(met)[lasts] // _CHUNK if len(high) else lasts
+    return [0, *(lasts[np.flatnonzero(np.diff(parts))] + 1).tolist(), len(high)]
+
+
+def _count(numbers: Int64s) -> tuple[Int64s, Int64s]:
+    """Return distinct numbers, ascending, and how often each occurs."""
+    if not len(numbers):
+        return numbers, numbers
+    low = int(numbers.min())
+    if int(numbers.max()) - low > 8 * len(numbers):
+        return np.unique(numbers, return_counts=True)
+    counts = np.bincount(numbers - low)
+    distinct = np.flatnonzero(counts)
+    return distinct + low, counts[distinct]
 
 
 def pairs_of(batch: Batch) -> tuple[Int64s, Int64s]:
@@ -82,17 +109,7 @@ def pairs_of(batch: Batch) -> tuple[Int64s, Int64s]:
     if len(batch.starts) == 2:
         once = numbers_of(batch.items)
         return once, np.ones(len(once), dtype=np.int64)
-    items, columns = np.unique(batch.items, return_inverse=True)
-    shape = (len(batch.starts) - 1, len(items))  # only items that occur: there can be very many
-    ones = np.ones(len(batch.items), dtype=np.int32)
-    numbers = [np.empty(0, np.int64)]
-    counts = [np.empty(0, np.int64)]
-    for first, rows in row_products(sparse.csr_array((ones, columns, batch.starts), shape)):
-        below = sparse.tril(rows, first - 1, format="csr")
-        below.sort_indices()
-        entries = below.tocoo()
-        numbers.append(pair_number(items[entries.row + first], items[entries.col]))
-        counts.append(entries.data.astype(np.int64))
+    numbers, counts = zip(*pair_counts(batch), strict=True)
     return np.concatenate(numbers), np.concatenate(counts)
 
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dealfl.exact import BLOCK, twin
-from dealfl.learners.pagerank.pairs import items_of, numbers_of, row_products, triangle
+from dealfl.learners.histories import Batch
+from dealfl.learners.pagerank.pairs import items_of, numbers_of, pair_counts, triangle
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
@@ -210,20 +210,21 @@ def add_histories(
     size = len(items)
     if not _are_sets(starts, ids, size):
         return NO_SET
-    ranks = rank_of[ids] if len(rank_of) else ids
-    ones = np.ones(len(ids), dtype=np.int32)
-    table = sparse.csr_array((ones, ranks, starts), shape=(len(starts) - 1, size))
+    ranks = ids
+    if len(rank_of):
+        histories = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        ranks = rank_of[ids][np.lexsort((rank_of[ids], histories))]
     before, log = items.copy(), list[tuple[Int64s, Int32s]]()
     try:
-        for first, rows in row_products(table):
-            block = rows.tocoo()
-            high = block.row.astype(np.int64) + first
-            low = block.col.astype(np.int64)
-            kept = np.flatnonzero(high != low if full else high > low)
-            cells = _starts(high[kept], size, full) + low[kept]
+        for numbers, more in pair_counts(Batch(starts, ranks)):
+            cells, added = numbers, more
+            if full:
+                high, low = items_of(numbers)
+                cells = np.concatenate((high * size + low, low * size + high))
+                added = np.concatenate((more, more))
             counts = pairs[cells]
             log.append((cells, counts))
-            pairs[cells] = counts + block.data[kept]
+            pairs[cells] = counts + added
         items += np.bincount(ids, minlength=size).astype(np.int32)
         return 0  # noqa: TRY300 - an interrupt here undoes the change, too
     except BaseException:

@@ -14,7 +14,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas
 
 from dealfl.errors import Impossible
 from dealfl.exact import FixedPoint, Integers, unset
@@ -160,19 +159,17 @@ def add_rounded_gram(
         return False
     products = np.empty((count, parts.shape[2], parts.shape[2]))
     for part, product in zip(parts, products, strict=True):
-        blas.dsyrk(1.0, part.T, c=product.T, overwrite_c=1, lower=0)  # BLAS counts by columns
+        np.matmul(part.T, part, out=product)
     add_triangles(products, *total.parts)
     return True
 
 
 def _product(rows: NDArray[np.floating], signs: Int64s | None = None) -> NDArray[np.floating]:
-    """Return a matrix whose lower triangle is that of the sum of the products of rows."""
-    multiply = blas.ssyrk if rows.dtype == np.float32 else blas.dsyrk
+    """Return the sum of the products of rows; numpy computes one half of a symmetric matrix."""
     if signs is None:
-        return multiply(1.0, rows.T, lower=0).T  # BLAS counts by columns
-    learned = multiply(1.0, rows[signs > 0].T, lower=0)
-    forgotten = rows[signs < 0].T
-    return multiply(-1.0, forgotten, beta=1.0, c=learned, overwrite_c=1, lower=0).T
+        return np.asarray(rows.T @ rows)
+    learned, forgotten = rows[signs > 0], rows[signs < 0]
+    return np.asarray(learned.T @ learned - forgotten.T @ forgotten)
 
 
 def _packed_product(rows: Int64s, signs: Int64s | None) -> Int64s:

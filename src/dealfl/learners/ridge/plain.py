@@ -7,11 +7,11 @@ with right-hand sides B.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from dealfl.exact import LOW_BITS, LOW_MASK, Integers, twin
 
@@ -30,6 +30,7 @@ Points = NDArray[np.int32]
 _CLEAR = 1.0 - 1e-12  # float products are accurate to 1e-15
 _ROOM = 1 << 62  # high parts of this magnitude do not overflow by one more row
 _STEPS = 32  # rows of a table that one product of matrices turns
+_BLOCK = 48  # rows of a triangle that are solved at once without LAPACK
 _AFTER = np.triu(np.ones((_STEPS, _STEPS)), 1)  # 1 for each later row
 
 
@@ -247,6 +248,37 @@ def fill_matrix(low: Int64s, high: Int64s, units: Floats, matrix: Floats) -> Non
     matrix[right, left] = values
 
 
+@cache
+def _lapack() -> Any:  # noqa: ANN401 - a module without types
+    """Return scipy's LAPACK; None if scipy is not installed."""
+    try:
+        from scipy.linalg import lapack
+    except ModuleNotFoundError:
+        return None
+    return lapack
+
+
+def solve_triangle(upper: Floats, right: Floats, *, transposed: bool) -> Floats:
+    """Return the solution of U·x = b or, transposed, of Uᵀ·x = b, for one or more b.
+
+    numpy has no triangular solver. It solves the blocks on the diagonal as whole matrices: a fourth
+    of the time of one solution of the whole matrix, and six times that of LAPACK.
+    """
+    if (lapack := _lapack()) is not None:
+        # the transposed triangle is not copied to another order
+        return np.asarray(lapack.dtrtrs(upper.T, right, lower=1, trans=int(not transposed))[0])
+    size, solution = len(upper), right.copy()
+    firsts = range(0, size, _BLOCK)
+    for first in firsts if transposed else reversed(firsts):
+        some = slice(first, min(first + _BLOCK, size))
+        rest = slice(some.stop, size) if transposed else slice(0, first)
+        block = upper[some, some].T if transposed else upper[some, some]
+        others = upper[some, rest].T if transposed else upper[rest, some]
+        solution[some] = np.linalg.solve(block, solution[some])
+        solution[rest] -= others @ solution[some]
+    return solution
+
+
 @twin
 def update_table(table: Floats, row: Floats, sign: int, min_slack: float) -> bool:
     """Update [U, U⁻ᵀB] of UᵀU = A to A ± x·xᵀ and B ± x·bᵀ, for a row [x, b] that is used up.
@@ -255,8 +287,8 @@ def update_table(table: Floats, row: Floats, sign: int, min_slack: float) -> boo
     closed form, and multiplying the table by it needs only running sums over its rows; a product
     turns some rows at a time.
     """
-    size, lower = len(table), table.T
-    p, _ = lapack.dtrtrs(lower[:size], row[:size], lower=1)
+    size = len(table)
+    p = solve_triangle(table[:, :size], row[:size], transposed=True)
     t = 1.0 + sign * np.cumsum(p * p)
     if t[-1] < min_slack:
         return False
@@ -285,7 +317,6 @@ def solve_table(table: Floats, units: Floats, weights: Floats) -> None:
     The table has a row for each of the last weights; the others are 0.
     """
     size, skipped = len(table), len(weights) - len(table)
-    # the transposed triangle is not copied to another order
-    solution, _ = lapack.dtrtrs(table.T[:size], table[:, size:], lower=1, trans=1)
+    solution = solve_triangle(table[:, :size], table[:, size:], transposed=False)
     weights[:skipped] = 0.0
     weights[skipped:] = solution * units[1, skipped:, None]

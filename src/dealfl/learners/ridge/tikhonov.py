@@ -316,6 +316,10 @@ class NormalEquations(RowLearner):
     def _forget_model(self) -> None:
         self._weights.drop()
 
+    def require_packages(self) -> None:
+        """Raise `MissingExtra` if the solver needs a package that is not installed."""
+        self._weights.require_packages()
+
     def _derived(self) -> tuple[Int64s, Floats]:
         weights = self._solved().ravel()
         return np.arange(len(weights)), weights

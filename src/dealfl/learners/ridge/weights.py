@@ -7,18 +7,23 @@ accurate; otherwise it is computed from the integers again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
-from scipy import linalg
 
-from dealfl.errors import unknown_name
+from dealfl.errors import needs_extra, unknown_name
 from dealfl.exact import FixedPoint, Integers
 from dealfl.learners.inputs import require_amount
 from dealfl.learners.ridge.moments import packed
-from dealfl.learners.ridge.plain import MIN_SLACK, fill_matrix, solve_table, update_table
+from dealfl.learners.ridge.plain import (
+    MIN_SLACK,
+    fill_matrix,
+    solve_table,
+    solve_triangle,
+    update_table,
+)
 from dealfl.settings import Amount, OneOf
 
 Floats = NDArray[np.float64]
@@ -37,6 +42,7 @@ Intercept = Annotated[bool, Meta(description="learn a constant in addition to th
 _STEPS_BEFORE_REFRESH = 1000  # rank-one steps; a new factor then costs little in comparison
 _QR = 13  # multiply-adds of an update of Q and R, for each of their elements
 _NOTHING = np.empty((0, 0))
+_EPSILON = float(np.finfo(np.float64).eps)
 _RANK_ONE_ROWS = 64  # that follow with the solver "qr"
 
 
@@ -78,6 +84,11 @@ class RidgeWeights:
         self._operations = 0  # of factors and weights, since they were last taken
         self._are_read = False  # since the last change
         self._follows_row = follows(solver, 1, self.units.shape[1])
+
+    def require_packages(self) -> None:
+        """Raise `MissingExtra` if the solver needs a package that is not installed."""
+        if self.solver == "qr":
+            import_linalg()
 
     def read(self, moments_now: Callable[[], Integers]) -> Floats:
         """Return the weights of [1, features] in the original units, one column per target."""
@@ -182,12 +193,12 @@ class CholeskyFactor:
     """A table [U, U⁻ᵀB] with UᵀU = A, updated by one row in O(d²)."""
 
     def __init__(self, matrix: Floats, right: Floats) -> None:
-        upper = linalg.cholesky(matrix.T, lower=False, check_finite=False)  # in LAPACK's order
+        upper = np.linalg.cholesky(matrix).T
         _require_rank(np.diag(upper) ** 2, np.diag(matrix))
         size = len(upper)
         self.table = np.empty((size, size + right.shape[1]))
         self.table[:, :size] = upper
-        self.table[:, size:] = linalg.solve_triangular(upper, right, trans="T", check_finite=False)
+        self.table[:, size:] = solve_triangle(self.table[:, :size], right, transposed=True)
         self._units = np.ones((2, size))
 
     def update(self, row: Floats, sign: int) -> bool:
@@ -201,11 +212,19 @@ class CholeskyFactor:
         return solution
 
 
+def import_linalg() -> Any:  # noqa: ANN401 - a module
+    """Return scipy's linear algebra, which updates a QR factorisation."""
+    with needs_extra("scipy", 'solver = "qr"'):
+        from scipy import linalg
+    return linalg
+
+
 class QrFactor:
     """Q·R = A, with the rank-one update of Algorithm 2 of the paper."""
 
     def __init__(self, matrix: Floats, right: Floats) -> None:
-        self._q, self._r = linalg.qr(matrix, check_finite=False)
+        self._linalg = import_linalg()
+        self._q, self._r = np.linalg.qr(matrix)
         self._right = right.copy()
         _require_rank(np.abs(np.diag(self._r)), np.linalg.norm(matrix, axis=0))
 
@@ -214,7 +233,7 @@ class QrFactor:
         x, goals = np.split(row, [len(self._r)])
         if sign < 0 and 1.0 - x @ self._solve(x) < MIN_SLACK:
             return False
-        self._q, self._r = linalg.qr_update(self._q, self._r, sign * x, x, check_finite=False)
+        self._q, self._r = self._linalg.qr_update(self._q, self._r, sign * x, x, check_finite=False)
         self._right += sign * np.outer(x, goals)
         return True
 
@@ -223,14 +242,15 @@ class QrFactor:
         return self._solve(self._right)
 
     def _solve(self, right: Floats) -> Floats:
-        return linalg.solve_triangular(self._r, self._q.T @ right, check_finite=False)
+        return solve_triangle(self._r, self._q.T @ right, transposed=False)
 
 
 class PseudoInverse:
     """The minimum-norm solution if a matrix without penalty is singular."""
 
     def __init__(self, matrix: Floats, right: Floats) -> None:
-        self._solution = linalg.pinvh(matrix, check_finite=False) @ right
+        inverse = np.linalg.pinv(matrix, rcond=len(matrix) * _EPSILON, hermitian=True)
+        self._solution = inverse @ right
 
     def update(self, row: Floats, sign: int) -> bool:  # noqa: ARG002
         """Return False: it is always computed again."""
@@ -247,14 +267,14 @@ def factorise(matrix: Floats, right: Floats, solver: str) -> Factor:
         raise unknown_name("solver", solver, SOLVERS)
     try:
         return (QrFactor if solver == "qr" else CholeskyFactor)(matrix, right)
-    except linalg.LinAlgError:
+    except np.linalg.LinAlgError:
         return PseudoInverse(matrix, right)
 
 
 def _require_rank(pivots: Floats, columns: Floats) -> None:
     """Raise `LinAlgError` if a pivot is nothing but the rounding error of its column."""
-    if np.any(pivots <= len(pivots) * np.finfo(np.float64).eps * columns):
-        raise linalg.LinAlgError("the matrix is singular")
+    if np.any(pivots <= len(pivots) * _EPSILON * columns):
+        raise np.linalg.LinAlgError("the matrix is singular")
 
 
 def follows(solver: str, rows: int, size: int) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from dealfl.cli import format_table, print_result, read_values, say
 from dealfl.errors import BadInput
 from dealfl.escaping import for_terminal
+from dealfl.executors import open_executor
 from dealfl.report import ProgressLine, choose_line, format_age
 from dealfl.storage import keep_freed_memory
 from dealfl_paper.laboratory import (
@@ -37,7 +38,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
     from dealfl_paper.reproduction import reproduce as run_figures
 
     keep_freed_memory()
-    with choose_line(sys.stderr) as line:
+    with choose_line(sys.stderr) as line, open_executor(arguments.executor) as executor:
 
         def show(step: Step) -> None:
             line.show(
@@ -53,6 +54,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
             quick=arguments.quick,
             restart=arguments.restart,
             processes=arguments.processes,
+            executor=executor,
             progress=show,
         )
     page, _ = write_results(reproduction, Path(arguments.out))

@@ -1,6 +1,6 @@
 """Running figures: settings whose rows are stored are not run again, missing data is skipped.
 
-Settings that measure time run alone; the others run in several processes.
+Settings that measure time run alone, here; the others in several processes or on an executor.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-from dealfl.errors import BadBytes, DatasetMissing, DealError, unknown_name
+from dealfl.errors import BadBytes, DatasetMissing, unknown_name
 from dealfl.exact import prefer_loops
+from dealfl.executors import AnyExecutor, call_each
 from dealfl.simulate import require_processes
 from dealfl_paper.figure import Claim, Figure, Row, Setting, Verdict
 from dealfl_paper.figures import FIGURES
@@ -81,15 +82,19 @@ def reproduce(
     quick: bool = False,
     restart: bool = False,
     processes: int = 1,
+    executor: AnyExecutor | None = None,
     progress: Callable[[Step], None] = lambda _: None,
 ) -> Reproduction:
     """Run the figures of the paper, except for what is stored in the folder."""
     require_processes(processes)
+    if executor is None and processes > 1:
+        context, initial = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_DFL)
+        executor = partial(ProcessPoolExecutor, processes, context, signal.signal, initial)
     figures, store = find_figures(names), Store(folder)
     if restart:
         for figure in figures:
             store.discard(figure.name)
-    skipped = dict(_run_all(figures, store, quick, processes, progress))
+    skipped = dict(_run_all(figures, store, quick, executor, progress))
     return Reproduction(quick, [_done(figure, store, quick, skipped) for figure in figures])
 
 
@@ -110,7 +115,7 @@ def _run_all(
     figures: Sequence[Figure],
     store: Store,
     quick: bool,
-    processes: int,
+    executor: AnyExecutor | None,
     progress: Callable[[Step], None],
 ) -> Iterator[tuple[tuple[str, int], str]]:
     """Run what is not stored; yield what was skipped, and why."""
@@ -120,9 +125,10 @@ def _run_all(
         for index, setting in _numbered(figure, quick)
     ]
     waiting = [task for task in tasks if store.rows(task.figure.name, task.setting) is None]
-    waiting.sort(key=lambda task: processes > 1 and not task.figure.measures(task.setting))
+    if executor is not None:
+        waiting.sort(key=lambda task: not task.figure.measures(task.setting))
     left_s, start_s, done_s = sum(entry.cost_s for entry in waiting), time.monotonic(), 0.0
-    results = _results(waiting, processes)
+    results = _results(waiting, executor)
     for number, task in enumerate(waiting, len(tasks) - len(waiting) + 1):
         slower = (time.monotonic() - start_s) / done_s if done_s else 1.0
         progress(Step(task.figure.name, number, len(tasks), left_s * slower))
@@ -135,30 +141,17 @@ def _run_all(
 
 
 def _results(
-    tasks: Sequence[_Task], processes: int
+    tasks: Sequence[_Task], executor: AnyExecutor | None
 ) -> Iterator[tuple[_Task, Sequence[Row] | str, float]]:
     """Yield tasks with their rows, or why they were skipped, and their time, as they end."""
-    alone = [task for task in tasks if processes == 1 or task.figure.measures(task.setting)]
+    alone = [task for task in tasks if executor is None or task.figure.measures(task.setting)]
     for task in alone:
         yield task, *_perform(task.figure, task.setting)
-    if len(alone) == len(tasks):
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        processes, context, signal.signal, (signal.SIGINT, signal.SIG_DFL)
-    ) as pool:
-        running = {
-            pool.submit(_perform_named, task.figure.name, task.setting): task
-            for task in tasks[len(alone) :]
-        }
-        try:
-            for future in as_completed(running):
-                yield running[future], *future.result()
-        except BrokenProcessPool as error:
-            text = "a process was killed, perhaps for lack of memory; run the command again"
-            raise DealError(f"{text}: what is done is stored") from error
-        finally:
-            pool.shutdown(cancel_futures=True)
+    if executor is not None:
+        shared = tasks[len(alone) :]
+        calls = ((n, (task.figure.name, task.setting)) for n, task in enumerate(shared))
+        for number, done in call_each(executor, _perform_named, calls):
+            yield shared[number], *done
 
 
 def _perform_named(name: str, setting: Setting) -> tuple[Sequence[Row] | str, float]:

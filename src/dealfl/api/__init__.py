@@ -5,7 +5,7 @@
 
 from dealfl.api.fleet import Fleet, propose
 from dealfl.api.result import Records, Result
-from dealfl.api.running import compare, run, sweep, sweep_settings
+from dealfl.api.running import compare, kept_in, run, sweep, sweep_settings
 from dealfl.runs import Interrupted
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Records",
     "Result",
     "compare",
+    "kept_in",
     "propose",
     "run",
     "sweep",

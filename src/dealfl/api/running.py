@@ -14,12 +14,14 @@ from typing import Any
 from dealfl.api.fleet import Fleet
 from dealfl.api.result import Result, as_table, record_of
 from dealfl.errors import BadInput
+from dealfl.executors import AnyExecutor
 from dealfl.logs import log_to
 from dealfl.report import choose_line, choose_view, write_page
 from dealfl.runs import Interrupted, NoFolder, Run, RunFolder, RunRecord, open_model
 from dealfl.settings import plain_value
-from dealfl.simulate import Setting
+from dealfl.simulate import KeptOutcomes, Setting
 from dealfl.simulate import sweep as simulate_all
+from dealfl.storage import lock_file, make_folder
 from dealfl.worker import COMPARED
 
 
@@ -179,6 +181,11 @@ def compare(
     rounds: int | None = None,
     verbose: bool = True,
     processes: int = 1,
+    *,
+    executor: AnyExecutor | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    restart: bool = False,
 ) -> Any:  # noqa: ANN401 - pandas is optional
     """Run a fleet under several schemes, side by side.
 
@@ -196,6 +203,8 @@ def compare(
         Whether to show progress.
     processes
         Number of processes, on Linux only; the result is the same.
+    executor, out, resume, restart
+        See `sweep`.
 
     Returns
     -------
@@ -207,7 +216,18 @@ def compare(
     BadInput
         If a value is wrong.
     """
-    return sweep(fleet, {"job.scheme": list(schemes)}, seeds, rounds, verbose, processes)
+    return sweep(
+        fleet,
+        {"job.scheme": list(schemes)},
+        seeds,
+        rounds,
+        verbose,
+        processes,
+        executor=executor,
+        out=out,
+        resume=resume,
+        restart=restart,
+    )
 
 
 def sweep(
@@ -217,6 +237,11 @@ def sweep(
     rounds: int | None = None,
     verbose: bool = True,
     processes: int = 1,
+    *,
+    executor: AnyExecutor | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    restart: bool = False,
 ) -> Any:  # noqa: ANN401 - pandas is optional
     """Run a fleet with every combination of values.
 
@@ -234,6 +259,14 @@ def sweep(
         Whether to show progress.
     processes
         Number of processes, on Linux only; the result is the same.
+    executor
+        Where the simulations run instead: any `concurrent.futures.Executor`, such as that of loky
+        or Dask's `Client.get_executor()`, or a function that makes one, which is called again when
+        an executor dies. Files of the job must have the same path there. The result is the same.
+    out
+        Folder that keeps the outcome of each simulation that has ended; by default none.
+    resume, restart
+        Whether to continue a sweep that was stopped in `out`, or to discard what `out` keeps.
 
     Returns
     -------
@@ -246,6 +279,10 @@ def sweep(
     ------
     BadInput
         If a value is wrong; nothing has run then.
+    Interrupted
+        If the sweep was stopped and can be resumed.
+    DealError
+        If the executor dies or cannot import dealfl; what `out` keeps is not lost.
 
     Examples
     --------
@@ -257,7 +294,8 @@ def sweep(
     2
     """
     chosen = fleet if rounds is None else fleet.with_rounds(rounds)
-    settings = sweep_settings(chosen, vary or {}, seeds, verbose, processes)
+    with kept_in(out, resume=resume, restart=restart) as kept:
+        settings = sweep_settings(chosen, vary or {}, seeds, verbose, processes, executor, kept)
     return as_table([record_of(setting) for setting in settings])
 
 
@@ -267,8 +305,50 @@ def sweep_settings(
     seeds: int = 1,
     verbose: bool = True,
     processes: int = 1,
+    executor: AnyExecutor | None = None,
+    kept: KeptOutcomes | None = None,
 ) -> list[Setting]:
     """Return the outcomes of every combination of values, for each seed."""
     plain = {key: [plain_value(value) for value in values] for key, values in vary.items()}
     with choose_line(sys.stderr, verbose) as line:
-        return simulate_all(fleet.document, seeds, plain, line.show_sweep, fleet.data, processes)
+        return simulate_all(
+            fleet.document, seeds, plain, line.show_sweep, fleet.data, processes, executor, kept
+        )
+
+
+@contextmanager
+def kept_in(
+    out: str | Path | None, *, resume: bool = False, restart: bool = False
+) -> Iterator[KeptOutcomes | None]:
+    """Yield the outcomes that a folder keeps, while no other process writes them."""
+    if out is None:
+        if resume or restart:
+            raise BadInput("a sweep without a folder leaves nothing to resume; give --out (out=)")
+        yield None
+        return
+    folder = Path(out)
+    make_folder(folder)
+    release = lock_file(folder / "running", f"the folder {folder}")
+    kept = KeptOutcomes(folder)
+    try:
+        _require_choice(kept, folder, resume=resume, restart=restart)
+        yield kept
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"the sweep was stopped; {folder} keeps {len(kept)} simulations, and the same call "
+            "with --resume (resume=True) continues it"
+        ) from None
+    finally:
+        release()
+
+
+def _require_choice(kept: KeptOutcomes, folder: Path, *, resume: bool, restart: bool) -> None:
+    if resume and restart:
+        raise BadInput("--resume continues a sweep and --restart discards it; give one of them")
+    if restart:
+        kept.clear()
+    elif len(kept) and not resume:
+        raise BadInput(
+            f"{folder} keeps {len(kept)} simulations; --resume (resume=True) continues, --restart "
+            "(restart=True) discards them, --out FOLDER (out=) writes elsewhere"
+        )

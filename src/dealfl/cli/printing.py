@@ -41,6 +41,12 @@ def values(text: str) -> Option:
     return option("--set", **properties, help=text)
 
 
+EXECUTOR = option(
+    "--executor",
+    default="",
+    metavar="dask://HOST:PORT",
+    help="run on the workers of a Dask scheduler instead; see docs/parallel.md",
+)
 JSON = option("--json", action="store_true", help="print one JSON object")
 # an action has no default: it would override a --json before the action
 ACTION_JSON = option(

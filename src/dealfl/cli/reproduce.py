@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from dealfl.cli.printing import JSON, command, option, processes
+from dealfl.cli.printing import EXECUTOR, JSON, command, option, processes
 from dealfl.errors import DealError
 
 _GROUP = "dealfl.commands"
@@ -43,6 +43,7 @@ COMMAND = command(
     ),
     option("--restart", action="store_true", help="discard stored rows first"),
     processes("number of processes; what measures time runs alone (default: one for each core)"),
+    EXECUTOR,
     JSON,
     run=partial(run_entry_point, "reproduce"),
     description="Run the evaluation of the paper and compare each claim with the results here: "

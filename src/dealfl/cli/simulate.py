@@ -6,6 +6,8 @@ examples:
   dealfl simulate examples/fleets/digits.toml --set job.rounds=10    set a key
   dealfl simulate examples/fleets/digits.toml --seeds 3 \\
       --vary job.scheme=deal,newfl,original                          compare values of a key
+  dealfl simulate examples/fleets/digits.toml --seeds 8 --executor dask://127.0.0.1:8786
+  dealfl simulate examples/fleets/digits.toml --seeds 8 --out runs/sweep --resume
   dealfl simulate selection                          three workers, the standard setting
   dealfl simulate selection six --page six.html      six workers, with an HTML report
   dealfl simulate selection batteries --seeds 20     rewards that change with the batteries
@@ -25,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dealfl.cli.parsing import data_hint
-from dealfl.cli.printing import JSON, command, option, processes, say, values
+from dealfl.cli.printing import EXECUTOR, JSON, command, option, processes, say, values
 from dealfl.cli.reproduce import run_entry_point
 from dealfl.errors import BadInput
 
@@ -39,12 +41,15 @@ def _run(arguments: argparse.Namespace) -> int:
         return _run_fleet(arguments)
     if arguments.vary:
         raise BadInput("--vary is not an option of selection; list several [[policies]] in a file")
+    if arguments.executor or arguments.out or arguments.resume or arguments.restart:
+        raise BadInput("--executor, --out, --resume and --restart are not options of selection")
     return run_entry_point("selection", arguments)
 
 
 def _run_fleet(arguments: argparse.Namespace) -> int:
-    from dealfl.api import Fleet, sweep_settings
-    from dealfl.report import summarize_setting
+    from dealfl.api import Fleet, kept_in, sweep_settings
+    from dealfl.executors import open_executor
+    from dealfl.report import summarize_sweep
     from dealfl.storage import keep_freed_memory
 
     keep_freed_memory()
@@ -58,11 +63,16 @@ def _run_fleet(arguments: argparse.Namespace) -> int:
     set_values = {**read_values(arguments.values), **first}
     fleet = read_job_file(Fleet.from_job, arguments.fleet, set_values)
     seeds = 1 if arguments.seeds is None else arguments.seeds
-    settings = sweep_settings(fleet, vary, seeds, processes=arguments.processes)
+    folder = {"resume": arguments.resume, "restart": arguments.restart}
+    with open_executor(arguments.executor) as executor, kept_in(arguments.out, **folder) as kept:
+        settings = sweep_settings(
+            fleet, vary, seeds, True, arguments.processes, executor=executor, kept=kept
+        )
     if arguments.json:
-        say(json.dumps({"settings": [_plain_setting(setting) for setting in settings]}, indent=2))
+        plain = [_plain_setting(setting, settings[0]) for setting in settings]
+        say(json.dumps({"settings": plain}, indent=2))
     else:
-        say("\n\n".join(summarize_setting(setting) for setting in settings))
+        say(summarize_sweep(settings))
     return int(not all(outcome.exact for setting in settings for outcome in setting.outcomes))
 
 
@@ -102,10 +112,12 @@ def _value(word: str) -> object:
         return word
 
 
-def _plain_setting(setting: Setting) -> dict[str, Any]:
+def _plain_setting(setting: Setting, first: Setting) -> dict[str, Any]:
+    estimates, differences = setting.estimates(), setting.differences(first)
     return {
         "values": setting.plain_values,
-        "estimates": {name: estimate.as_dict() for name, estimate in setting.estimates().items()},
+        "estimates": {name: estimate.as_dict() for name, estimate in estimates.items()},
+        "differences": {name: estimate.as_dict() for name, estimate in differences.items()},
         "outcomes": [outcome.as_dict() for outcome in setting.outcomes],
     }
 
@@ -133,9 +145,16 @@ COMMAND = command(
         action="append",
         default=[],
         metavar="KEY=A,B,…",
-        help="simulate each of several values of a key; can be repeated",
+        help="simulate each of several values of a key, and compare them on the same seeds; "
+        "can be repeated",
     ),
     processes("number of simulations at the same time (default: one for each core)"),
+    EXECUTOR,
+    option("--out", metavar="FOLDER", help="keep the outcome of each simulation that has ended"),
+    option(
+        "--resume", action="store_true", help="continue what Ctrl-C stopped, with the same --out"
+    ),
+    option("--restart", action="store_true", help="discard what the folder keeps"),
     JSON,
     option(
         "setting",

@@ -53,6 +53,16 @@ class Remaining:
         if self._start is None:
             self._start = self.share, now_s
 
+    def note_sweep(self, progress: SweepProgress, now_s: float) -> None:
+        """Note which simulation of a sweep is under way, or how many are done."""
+        inside, done = progress.inside, progress.simulation
+        if inside is None:
+            self.start_scheme(done + 1, progress.of_simulations)
+            self.update(0, 1, now_s)
+        else:
+            self.start_scheme(done, progress.of_simulations)
+            self.update(inside.rounds, inside.of_rounds, now_s)
+
     @property
     def left_s(self) -> float | None:
         """The time that is left, in seconds; None as long as nothing can be said."""
@@ -78,10 +88,12 @@ class ProgressLine:
         self._live = self._live or stream.isatty()
         self._next_s = clock() + (_CHANGED_EVERY_S if self._live else _LINE_AFTER_S)
         self._width = 0
+        self._sweep = Remaining()
 
     def show_sweep(self, progress: SweepProgress) -> None:
-        """Show the progress of a sweep, if an update is due."""
-        self.show(lambda: _describe(progress))
+        """Show the progress of a sweep and the time that it has left, if an update is due."""
+        self._sweep.note_sweep(progress, self._clock())
+        self.show(lambda: _describe(progress, self._sweep))
 
     def show(self, make: Callable[[], str]) -> None:
         """Show a text, if an update is due."""
@@ -179,14 +191,15 @@ def choose_line(stream: TextIO, verbose: bool = True) -> PlainView:
     return NotebookView(stream) if in_notebook else PlainView(stream)
 
 
-def _describe(progress: SweepProgress) -> str:
-    inside, which = progress.inside, ""
-    if progress.of_simulations > 1:
-        which = f"simulation {progress.simulation} of {progress.of_simulations}, "
+def _describe(progress: SweepProgress, remaining: Remaining) -> str:
+    inside, of = progress.inside, progress.of_simulations
+    if inside is None:
+        return f"{progress.simulation} of {of} simulations, {remaining}"
+    which = f"simulation {progress.simulation} of {of}, " if of > 1 else ""
     return (
         f"{which}round {inside.rounds} of {inside.of_rounds}, "
         f"{format_duration(inside.virtual_s)} virtual time, "
-        f"quality {format_quality(inside.quality)}"
+        f"quality {format_quality(inside.quality)}; {remaining}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from dealfl.escaping import for_terminal
@@ -180,14 +181,50 @@ def _forgotten(result: RunRecord) -> str:
 # -- sweeps -------------------------------------------------------------------------------------
 
 
-def summarize_setting(setting: Setting) -> str:
-    """Return a text summary of one setting of a sweep, with the check of digests."""
-    first = setting.outcomes[0]
+def summarize_sweep(settings: Sequence[Setting]) -> str:
+    """Return a text summary of a sweep: one table of its settings, with the check of digests."""
+    first = settings[0].outcomes[0]
     title = f"{for_terminal(first.job)}: {first.workers} workers"
-    if setting.values:
-        title += ", " + ", ".join(f"{key} = {value}" for key, value in setting.values.items())
-    if len(setting.outcomes) > 1:
-        title += f"; mean over {len(setting.outcomes)} seeds ± half of the 95 % confidence interval"
+    if len(settings[0].outcomes) > 1:
+        seeds = len(settings[0].outcomes)
+        title += f"; mean over {seeds} seeds ± half of the 95 % confidence interval"
+    table = _measures(settings[0]) if len(settings) == 1 else _settings_table(settings)
+    outcomes = [outcome for setting in settings for outcome in setting.outcomes]
+    return "\n".join([title, *table, _digests(outcomes)])
+
+
+def _settings_table(settings: Sequence[Setting]) -> list[str]:
+    """Return a line for each setting, and one for its difference to the first, paired by seed."""
+    first, *others = settings
+    metric = first.outcomes[0].metric
+    names = [name for name in (metric, *_COMPARED) if all(name in s.estimates() for s in settings)]
+    rows = [
+        ["", *(_MEASURES.get(name, name).strip() for name in names)],
+        _setting_row(first, names),
+    ]
+    for setting in others:
+        found = setting.differences(first)
+        cells = [_format_difference(name, found.get(name), metric) for name in names]
+        rows += [_setting_row(setting, names), ["  minus the first", *cells]]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [map(str.ljust, row, widths) for row in rows]
+    more = [
+        "Differences are paired: each is the mean of the differences of simulations with the same"
+    ]
+    more += ["seed. --json prints all measures."]
+    return [*("  ".join(["", *cells]).rstrip() for cells in lines), *more]
+
+
+def _setting_row(setting: Setting, names: Sequence[str]) -> list[str]:
+    label = ", ".join(f"{key} = {value}" for key, value in setting.values.items())
+    estimates, metric = setting.estimates(), setting.outcomes[0].metric
+    cells = [_format_estimate(name, estimates[name], metric) for name in names]
+    return [for_terminal(label), *cells]
+
+
+def _measures(setting: Setting) -> list[str]:
+    """Return a line for each measure of a setting."""
+    first = setting.outcomes[0]
     rows = [
         (_MEASURES.get(name, name), _format_estimate(name, estimate, first.metric))
         for name, estimate in setting.estimates().items()
@@ -199,29 +236,47 @@ def summarize_setting(setting: Setting) -> str:
         (outcome.unmet_guarantees for outcome in setting.outcomes if outcome.unmet_guarantees), None
     )
     rows += [] if over is None else [("fairness not met", str(over))]
+    if setting.values:
+        named = ", ".join(f"{key} = {value}" for key, value in setting.values.items())
+        rows.insert(0, ("setting", for_terminal(named)))
     width = max(len(name) for name, _ in rows)
-    lines = [f"  {name.ljust(width)}  {text}" for name, text in rows]
-    return "\n".join([title, *lines, _digests(setting.outcomes)])
+    return [f"  {name.ljust(width)}  {text}" for name, text in rows]
+
+
+_COMPARED = ("energy_j", "radio_j", "wake-ups", "examples learned", "median_delay_s")
 
 
 _MEASURES = {
     "energy_j": "energy, modelled",
     "compute_j": "  computing",
     "radio_j": "  radio",
+    "median_delay_s": "median delay",
+    "mean_delay_s": "mean delay",
+    "p90_delay_s": "delay, 90 % are below",
     "virtual_s": "virtual time",
 }
 
 
-def _format_estimate(name: str, estimate: Estimate, metric: str) -> str:
-    form: Callable[[float], str] = format_number
+def _form(name: str, metric: str) -> Callable[[float], str]:
+    """Return how the values of a measure are written."""
     if name.endswith("_j"):
-        form = format_energy
-    elif name.endswith("_s"):
-        form = format_duration
-    elif name == metric:
-        form = format_quality
+        return format_energy
+    if name.endswith("_s"):
+        return format_duration
+    return format_quality if name == metric else format_number
+
+
+def _format_estimate(name: str, estimate: Estimate, metric: str) -> str:
+    form = _form(name, metric)
     spread = "" if estimate.half_width is None else f" ± {form(estimate.half_width)}"
     return form(estimate.mean) + spread
+
+
+def _format_difference(name: str, estimate: Estimate | None, metric: str) -> str:
+    if estimate is None:
+        return "–"
+    sign = "−" if estimate.mean < 0 else "+"
+    return sign + _format_estimate(name, replace(estimate, mean=abs(estimate.mean)), metric)
 
 
 def _digests(outcomes: Sequence[Outcome]) -> str:
@@ -230,6 +285,11 @@ def _digests(outcomes: Sequence[Outcome]) -> str:
         return (
             f"NOT EXACT with seed {', '.join(wrong)}: the server's digest differs from that of "
             "central training.\nThis is a bug; please report it with the file and the seed."
+        )
+    if len(outcomes) > 1:
+        return (
+            f"Each of the {len(outcomes)} digests equals that of central training on the examples\n"
+            "that the workers still hold."
         )
     return (
         f"The server's digest {outcomes[0].digest[:16]}… equals that of central training on the\n"

@@ -9,7 +9,7 @@ from dealfl.simulate.processes import Processes, require_processes
 from dealfl.simulate.schedules import Availability, Markov
 from dealfl.simulate.simulation import Network, Returns, Simulation
 from dealfl.simulate.split import Split, split_examples
-from dealfl.simulate.sweeps import Estimate, Setting, SweepProgress, sweep
+from dealfl.simulate.sweeps import Estimate, KeptOutcomes, Setting, SweepProgress, sweep
 
 __all__ = [
     "METRICS",
@@ -19,6 +19,7 @@ __all__ = [
     "FleetEnergy",
     "FleetRun",
     "FleetSpec",
+    "KeptOutcomes",
     "Markov",
     "Network",
     "Outcome",

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
-from dealfl.errors import BadInput, needs_extra
+import msgspec
+
+from dealfl.errors import BadBytes, BadInput, needs_extra
+from dealfl.executors import AnyExecutor, call_each
 from dealfl.jobs import Data, Document, Plan, Reading
 from dealfl.simulate.fleet import FleetSpec, read_fleet
 from dealfl.simulate.fleet_run import run_fleet, split_fleet
 from dealfl.simulate.outcome import Outcome, Progress
 from dealfl.simulate.processes import Processes
 from dealfl.simulate.split import load_examples
+from dealfl.storage import make_folder, replace_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +89,26 @@ class Setting:
         shared = [name for name in measured[0] if all(name in sample for sample in measured)]
         return {name: Estimate.of([sample[name] for sample in measured]) for name in shared}
 
+    def differences(self, other: Setting) -> dict[str, Estimate]:
+        """Return by how much each measure exceeds another setting's, paired by seed.
+
+        Both have the same seeds, so what a seed does to both is not part of the interval.
+        """
+        pairs = [
+            (own.measures(), others.measures())
+            for own, others in zip(self.outcomes, other.outcomes, strict=True)
+        ]
+        shared = [name for name in pairs[0][0] if all(name in a and name in b for a, b in pairs)]
+        return {name: Estimate.of([a[name] - b[name] for a, b in pairs]) for name in shared}
+
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """The progress of a sweep."""
+    """The progress of a sweep: the simulation under way, or, on an executor, how many are done."""
 
     simulation: int
     of_simulations: int
-    inside: Progress
+    inside: Progress | None = None
 
 
 Report = Callable[[SweepProgress], None]
@@ -101,6 +121,8 @@ def sweep(
     progress: Report | None = None,
     data: Data | None = None,
     processes: int = 1,
+    executor: AnyExecutor | None = None,
+    kept: KeptOutcomes | None = None,
 ) -> list[Setting]:
     """Simulate every combination of values, with several seeds each.
 
@@ -109,38 +131,136 @@ def sweep(
     if seeds < 1:
         raise BadInput(f"seeds is {seeds}; it must be a whole number ≥ 1")
     combined = _combinations(vary or {})
-    fleets = [_fleets(document, values, seeds, data) for values in combined]
-    outcomes = _run_all([fleet for group in fleets for fleet in group], processes, progress)
+    groups = [_simulations(document, values, seeds, data) for values in combined]
+    simulations = dict(enumerate(simulation for group in groups for simulation in group))
+    keys = {number: one.key for number, one in simulations.items()} if kept is not None else {}
+    outcomes = {}
+    for number, key in keys.items():
+        if kept is not None and (known := kept.get(key)) is not None:
+            outcomes[number] = known
+    left = {number: one for number, one in simulations.items() if number not in outcomes}
+
+    def show(number: int, inside: Progress | None) -> None:
+        if progress is not None:
+            progress(SweepProgress(number, len(simulations), inside))
+
+    ended = (
+        _run_here(left, processes, show)
+        if executor is None
+        else _run_elsewhere(left, executor, partial(show, inside=None), len(outcomes))
+    )
+    for number, outcome in ended:
+        outcomes[number] = outcome
+        if kept is not None:
+            kept.put(keys[number], outcome)
+    in_order = (outcomes[number] for number in simulations)
     return [
-        Setting(values, tuple(itertools.islice(outcomes, len(group))))
-        for values, group in zip(combined, fleets, strict=True)
+        Setting(values, tuple(itertools.islice(in_order, len(group))))
+        for values, group in zip(combined, groups, strict=True)
     ]
 
 
-def _run_all(
-    fleets: Sequence[FleetSpec], processes: int, progress: Report | None
-) -> Iterator[Outcome]:
-    """Yield the outcomes of all fleets, in their order."""
+@dataclass(frozen=True, slots=True)
+class _Simulation:
+    """A fleet to simulate, and the document that describes it to another machine."""
 
-    def show(number: int, inside: Progress) -> None:
-        if progress is not None:
-            progress(SweepProgress(number, len(fleets), inside))
+    document: Document
+    fleet: FleetSpec
+    data: Data | None
 
+    @property
+    def key(self) -> str:
+        """A hash of all that determines the outcome."""
+        subject = self.fleet.plan.subject.key if self.data is None else self.data.text()
+        return hashlib.sha256(f"{self.fleet.fingerprint} {subject}".encode()).hexdigest()
+
+    def sent(self) -> tuple[Any, ...]:
+        """Return the document as values that can be sent; paths are absolute."""
+        document = self.document
+        return document.tables, document.name, document.folder.resolve(), self.data
+
+
+class KeptOutcomes:
+    """Outcomes in a folder, from which a sweep that was stopped continues."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "outcomes"
+
+    def __len__(self) -> int:
+        return len(list(self._folder.glob("*.msgpack")))
+
+    def clear(self) -> None:
+        """Delete all outcomes."""
+        for file in self._folder.glob("*.msgpack"):
+            file.unlink()
+
+    def get(self, key: str) -> Outcome | None:
+        """Return the outcome of a simulation; None if it has not ended."""
+        path = self._path(key)
+        if not path.exists():
+            return None
+        try:
+            return msgspec.msgpack.decode(path.read_bytes(), type=Outcome)
+        except msgspec.MsgspecError as error:
+            raise BadBytes(f"{path} is damaged ({error}); run again with --restart") from error
+
+    def put(self, key: str, outcome: Outcome) -> None:
+        """Store the outcome of a simulation."""
+        make_folder(self._folder)
+        replace_file(self._path(key), msgspec.msgpack.encode(outcome))
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.msgpack"
+
+
+Show = Callable[[int, Progress], None]
+
+
+def _run_here(
+    simulations: Mapping[int, _Simulation], processes: int, show: Show
+) -> Iterator[tuple[int, Outcome]]:
+    """Yield the outcomes of all simulations, in their order."""
     step = 8 * max(processes, 1)  # a few more than run at a time
-    loaded = _Loaded()
-    for first in range(0, len(fleets), step):
-        loaded.read(fleets[first].plan)  # before processes fork
+    loaded, left = _Loaded(), iter(simulations.items())
+    while batch := dict(itertools.islice(left, step)):
+        loaded.read(next(iter(batch.values())).fleet.plan)  # before processes fork
         outcomes: dict[str, Outcome] = {}
-        tasks = {
-            f"{number}": partial(_run, fleet, loaded)
-            for number, fleet in enumerate(fleets[first : first + step], first + 1)
-        }
+        tasks = {f"{number}": partial(_run, one.fleet, loaded) for number, one in batch.items()}
         with Processes(tasks, processes, outcomes.update) as forked:
             for name, task in tasks.items():
-                report = partial(show, int(name))
+                report = partial(show, int(name) + 1)
                 if name in forked:
                     forked.finish(name, report, lambda: False)
-                yield outcomes.pop(name) if name in outcomes else task(report)
+                yield int(name), outcomes.pop(name) if name in outcomes else task(report)
+
+
+def _run_elsewhere(
+    simulations: Mapping[int, _Simulation],
+    executor: AnyExecutor,
+    show: Callable[[int], None],
+    done: int,
+) -> Iterator[tuple[int, Outcome]]:
+    """Yield the outcomes of all simulations as they end on an executor."""
+    show(done)
+    sweep = uuid.uuid4().hex
+    calls = ((number, (sweep, *one.sent())) for number, one in simulations.items())
+    for ended, (number, outcome) in enumerate(call_each(executor, _run_sent, calls), done + 1):
+        show(ended)
+        yield number, outcome
+
+
+_loaded: dict[str, _Loaded] = {}  # of the last sweep that used this process
+
+
+def _run_sent(
+    sweep: str, tables: Mapping[str, Any], name: str, folder: Path, data: Data | None
+) -> Outcome:
+    """Simulate the fleet of a document that was sent."""
+    loaded = _loaded.get(sweep) or _Loaded()
+    _loaded.clear()
+    _loaded[sweep] = loaded
+    fleet = read_fleet(Document(tables, name, folder), data)
+    return _run(fleet, loaded, lambda _: None)
 
 
 class _Loaded:
@@ -170,10 +290,11 @@ def _combinations(vary: Mapping[str, Sequence[object]]) -> list[dict[str, object
     return [dict(zip(vary, values, strict=True)) for values in itertools.product(*vary.values())]
 
 
-def _fleets(
+def _simulations(
     document: Document, values: Mapping[str, object], seeds: int, data: Data | None
-) -> list[FleetSpec]:
+) -> list[_Simulation]:
     for key, value in values.items():
         document = document.replaced(key, value)
     first = read_fleet(document, data).job.seed
-    return [read_fleet(document.replaced("job.seed", first + seed), data) for seed in range(seeds)]
+    seeded = [document.replaced("job.seed", first + seed) for seed in range(seeds)]
+    return [_Simulation(one, read_fleet(one, data), data) for one in seeded]

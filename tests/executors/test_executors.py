@@ -85,12 +85,15 @@ class Failing(Executor):
         return future
 
 
+KilledWorker = type("KilledWorker", (Exception,), {"__module__": "distributed.scheduler"})
+
+
 @pytest.mark.parametrize(
     ("error", "told"),
     [
         (ModuleNotFoundError("No module named 'dealfl'", name="dealfl"), "cannot import dealfl"),
         (RuntimeError("graph: No module named 'dealfl'"), "cannot import"),
-        (type("KilledWorker", (Exception,), {"__module__": "distributed.x"})("4 died"), "takes no calls"),
+        (KilledWorker("4 died"), "takes no calls"),
     ],
 )
 def test_errors_of_an_executor_are_explained(error: Exception, told: str) -> None:

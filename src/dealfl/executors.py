@@ -13,12 +13,11 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import chain, islice
 from typing import Any, TypeVar
 
 from dealfl import __version__
-from dealfl.errors import BadInput, DealError, Incompatible
+from dealfl.errors import BadInput, DealError, Incompatible, needs_extra
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
@@ -169,12 +168,10 @@ def open_executor(address: str) -> Iterator[Executor | None]:
     host = address.removeprefix(_SCHEME)
     if host == address or ":" not in host:
         raise BadInput(f"--executor is {address!r}; it takes {_SCHEME}HOST:PORT")
-    if find_spec("distributed") is None:
-        raise DealError(
-            f"{address}: the package distributed is missing; pip install 'dealfl[dask]'"
-        )
+    with needs_extra("dask", "--executor"):
+        dask = import_module("distributed")
     try:
-        client: Any = import_module("distributed").Client(
+        client: Any = dask.Client(
             f"tcp://{host}", timeout=10, set_as_default=False
         )
     except (OSError, ValueError) as error:  # a TimeoutError is an OSError

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
@@ -114,7 +115,7 @@ def test_a_worker_of_another_version_is_refused() -> None:
 def test_an_address_of_no_scheduler_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadInput, match="it takes dask://HOST:PORT"), open_executor("ray://x:1"):
         pass
-    monkeypatch.setattr(executors, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "distributed", None)
     with (
         pytest.raises(DealError, match=r"pip install 'dealfl\[dask\]'"),
         open_executor("dask://127.0.0.1:1"),

@@ -171,9 +171,7 @@ def open_executor(address: str) -> Iterator[Executor | None]:
     with needs_extra("dask", "--executor"):
         dask = import_module("distributed")
     try:
-        client: Any = dask.Client(
-            f"tcp://{host}", timeout=10, set_as_default=False
-        )
+        client: Any = dask.Client(f"tcp://{host}", timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:  # a TimeoutError is an OSError
         raise DealError(f"no Dask scheduler answers at {address}: {error}") from error
     with client:

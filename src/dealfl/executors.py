@@ -16,7 +16,6 @@ from importlib import import_module
 from itertools import chain, islice
 from typing import Any, TypeVar
 
-from dealfl import __version__
 from dealfl.errors import BadInput, DealError, Incompatible, needs_extra
 
 Key = TypeVar("Key", bound=Hashable)
@@ -109,7 +108,7 @@ def _submit(
     executor: Executor, ticket: str, function: Callable[..., Result], given: tuple[Any, ...]
 ) -> Future[Result]:
     try:
-        return executor.submit(_call, ticket, __version__, function, *given)
+        return executor.submit(_call, ticket, _version(), function, *given)
     except Exception as error:
         if (explained := _explained(error)) is error:
             raise
@@ -119,12 +118,16 @@ def _submit(
 def _call(ticket: str, version: str, function: Callable[..., Result], *given: Any) -> Result:  # noqa: ANN401
     """Make a call where it runs; the ticket tells Dask that equal calls are different ones."""
     del ticket
-    if version != __version__:
+    if version != _version():
         raise Incompatible(
-            f"a worker of the executor has dealfl {__version__}, this process {version}; "
+            f"a worker of the executor has dealfl {_version()}, this process {version}; "
             "install the same version for both"
         )
     return function(*given)
+
+
+def _version() -> str:
+    return str(import_module("dealfl").__version__)
 
 
 def _result(future: Future[Result]) -> Result:
@@ -146,7 +149,7 @@ def _explained(error: BaseException) -> BaseException:
         )
     if "No module named 'dealfl'" in text:
         return DealError(
-            f"the executor cannot import dealfl: install dealfl {__version__} where its scheduler "
+            f"the executor cannot import dealfl: install dealfl {_version()} where its scheduler "
             "and its workers run"
         )
     if "pickle" in text and not isinstance(error, DealError):

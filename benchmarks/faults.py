@@ -8,6 +8,7 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import gc
 import random
 import sys
 import time
@@ -39,7 +40,6 @@ from tests.traces import test_traces as traces
 from tests.traces.needles import find_needles
 
 SEED = 7_000_000  # the tests use others
-_MAX_WAIT_S = 1.0  # of an answer to an announcement, in a flood
 
 
 def chaos(report: Report, runs: int) -> None:
@@ -203,6 +203,7 @@ def flood(report: Report) -> None:
 
 def broker_flood(report: Report, pings: int) -> None:
     """Measure how long an honest worker waits at a real broker, with and without a flood."""
+    gc.freeze()  # as `dealfl serve` does
     with TemporaryDirectory() as folder:
         broker = start_broker(Path(folder) / "broker", job="job")
         try:
@@ -221,6 +222,7 @@ def broker_flood(report: Report, pings: int) -> None:
                 flooding.join()
         finally:
             broker.kill()
+            gc.unfreeze()
     ratio = mean(flooded_s) / mean(calm_s)
     report.rows.append(
         {
@@ -234,9 +236,11 @@ def broker_flood(report: Report, pings: int) -> None:
         f"wait of an honest worker at a broker, with packets of {floods.PACKET:,} messages",
         "≤ 2×", f"{ratio:.2f}×", ratio <= 2.0,
     )  # fmt: skip
+    worst = max(flooded_s) / max(calm_s)
     report.check(
-        f"worst wait of {pings} during the flood; without: {max(calm_s):.2f} s",
-        f"≤ {_MAX_WAIT_S:g} s", f"{max(flooded_s):.2f} s", max(flooded_s) <= _MAX_WAIT_S,
+        f"worst wait of {pings} during the flood, {max(flooded_s):.2f} s; without: "
+        f"{max(calm_s):.2f} s",
+        "≤ 2×", f"{worst:.2f}×", worst <= 2.0,
     )  # fmt: skip
 
 

@@ -162,7 +162,7 @@ def test_a_flood_of_bytes_is_dropped_beyond_its_quota(
     flooder, other = phones
     for _ in range(20):
         flooder.client.publish(flooder.up, bytes(90_000), 1)
-    noise = random.Random(0).randbytes(60_000)  # the server would refuse it, and say so
+    noise = random.Random(0).randbytes(90_000)  # the server would refuse it, and say so
     flooder.say(msgspec.structs.replace(update(1, name="w1"), delta=noise))
     settle(other)
     assert served.do(lambda: served.end.dropped) == {"w1": 21}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from dealfl.errors import BadBytes, WriteFailed
 from dealfl.network.connection import Delivery
 from dealfl.network.pump import RealPump
-from dealfl.network.server_end import Quota, _Inbox
+from dealfl.network.server_end import Quota, Reading, Turns, _Inbox
 from dealfl.protocol.messages import Fetch, Message, Step
 
 PACKET = 4_096
@@ -108,3 +108,76 @@ def test_what_finds_the_disk_full_is_handled_again_and_acknowledged_then(
     assert acknowledged == [1, 2]
     told = [record.getMessage() for record in caplog.records]
     assert ["disk full" in told[0], "written again" in told[1], len(told)] == [True, True, 2]
+
+
+class Desk:
+    """Packets that are read in turns; turns are counted, and taken when a test says so."""
+
+    def __init__(self) -> None:
+        self.finished: list[tuple[str, int]] = []
+        self.refused: list[str] = []
+        self.due: list[Callable[[], None]] = []
+        self.taken = 0
+        self.turns = Turns(self.due.append)
+
+    def add(self, sender: str, messages: Iterable[Message]) -> None:
+        self.turns.add(
+            sender,
+            Reading(
+                iter(messages),
+                lambda read: self.finished.append((sender, len(read))),
+                lambda error: self.refused.append(f"{sender}: {error}"),
+            ),
+        )
+
+    def take(self, turns: int) -> None:
+        """Take some turns, or as many as there are."""
+        while self.due and turns:
+            self.due.pop()()
+            self.taken += 1
+            turns -= 1
+
+
+def counted(sender: str, count: int, read: list[str]) -> Iterator[Message]:
+    for number in range(count):
+        read.append(sender)
+        yield fetch(sender, number)
+
+
+def test_a_short_packet_is_read_at_once_whatever_waits() -> None:
+    desk, read = Desk(), list[str]()
+    for _ in range(3):
+        desk.add("liar", counted("liar", PACKET, read))
+    assert read.count("liar") <= 64, "the rest waits"
+    desk.add("honest", counted("honest", 2, read))
+    assert desk.finished == [("honest", 2)], "without a turn of anybody else"
+    desk.take(3 * PACKET)
+    assert desk.finished[1:] == [("liar", PACKET)] * 3
+    assert not desk.due
+
+
+def test_a_long_packet_waits_for_one_turn_of_each_other_sender() -> None:
+    desk, read = Desk(), list[str]()
+    for _ in range(5):
+        desk.add("liar", counted("liar", PACKET, read))
+    desk.add("honest", counted("honest", 300, read))
+    while not desk.finished:
+        desk.take(1)
+    assert desk.finished == [("honest", 300)]
+    assert desk.taken <= 2 * (300 // 64), "its own turns, and as many of the other"
+
+
+def test_packets_of_a_sender_are_finished_in_order_and_a_bad_one_is_refused_as_a_whole() -> None:
+    def bad() -> Iterator[Message]:
+        yield from counted("w", 200, [])
+        raise BadBytes("a bad end")
+
+    desk = Desk()
+    for messages in (counted("w", 100, []), bad(), counted("w", 1, []), iter(())):
+        desk.add("w", messages)
+    desk.take(100)
+    assert desk.finished == [("w", 100), ("w", 1), ("w", 0)]
+    assert desk.refused == ["w: a bad end"]
+    desk.add("w", counted("w", 64, []))
+    desk.take(1)
+    assert desk.finished[-1] == ("w", 64), "turns begin again"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 import msgspec
 
@@ -25,7 +26,7 @@ from dealfl.protocol import (
     Erase,
     Message,
     Published,
-    decode,
+    Unread,
     encode,
     split,
 )
@@ -34,6 +35,7 @@ from dealfl.server import Server
 _LOG = logging.getLogger("dealfl.network")
 _RETURNS_PER_S = 200.0  # workers that may connect again in a second
 _MAX_SENDERS = 100_000
+_TURN = 64  # messages of one sender that are decoded before anything else happens
 _MAX_ASSEMBLIES = 4  # packets of the largest size
 
 
@@ -120,6 +122,61 @@ class _Sender:
         self._messages += messages
 
 
+@dataclass(slots=True)
+class Reading:
+    """A packet of which messages are read; one bad message refuses it as a whole."""
+
+    unread: Iterator[Message]
+    finish: Callable[[Sequence[Message]], None]
+    refuse: Callable[[BadBytes], None]
+    messages: list[Message] = field(default_factory=list)
+
+    def read(self, count: int) -> bool:
+        """Read some messages; return whether that is the end of the packet."""
+        before = len(self.messages)
+        try:
+            self.messages.extend(islice(self.unread, count))
+        except BadBytes as error:
+            self.refuse(error)
+            return True
+        if len(self.messages) == before + count:
+            return False
+        self.finish(self.messages)
+        return True
+
+
+class Turns:
+    """Lets senders have their packets read in turn, so that nobody waits for who sends many.
+
+    A packet is read at once if it is short and nothing of its sender waits. Packets of a sender are
+    finished in the order in which they came. Between two turns other things happen.
+    """
+
+    def __init__(self, later: Callable[[Callable[[], None]], object]) -> None:
+        self._later = later
+        self._waiting: dict[str, deque[Reading]] = {}  # by sender, in turn
+
+    def add(self, sender: str, reading: Reading) -> None:
+        """Read a packet when it is its turn."""
+        if sender in self._waiting:
+            self._waiting[sender].append(reading)
+        elif not reading.read(_TURN):
+            self._waiting[sender] = deque([reading])
+            if len(self._waiting) == 1:
+                self._later(self._take)
+
+    def _take(self) -> None:
+        """Give the first sender a turn, then its place at the end."""
+        sender = next(iter(self._waiting))
+        packets = self._waiting.pop(sender)
+        if packets[0].read(_TURN):
+            packets.popleft()
+        if packets:
+            self._waiting[sender] = packets
+        if self._waiting:
+            self._later(self._take)
+
+
 class ServerEnd:
     """Carries messages between a server and the brokers that it is connected to.
 
@@ -145,6 +202,7 @@ class ServerEnd:
         self.answer = answer
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pump = RealPump(partial(server.handle, decoded=True), self.send, self._failed)
+        self._turns = Turns(asyncio.get_running_loop().call_soon)
         self._inbox = _Inbox(self.state.max_bytes, quota or Quota())
         self._routes: dict[str, tuple[Connection, str]] = {}
         self._heard: dict[tuple[Connection, str], set[str]] = {}  # workers by how they are reached
@@ -246,44 +304,72 @@ class ServerEnd:
     # -- in -------------------------------------------------------------------------------------
 
     def _receive(self, connection: Connection, delivery: Delivery) -> None:
-        """Take a packet from a broker."""
-        kind, *users = self.topics.parse(delivery.topic) or ("",)
+        """Take a packet from a broker; its messages are read when it is its sender's turn."""
+        kind, *users = self.topics.parse(delivery.topic) or ("", "")
         acknowledge = partial(connection.acknowledge, delivery)
-        messages: Sequence[Message] = ()
-        try:
-            if delivery.retained:
-                self._clear(connection, delivery)
-            elif kind == "up":
-                messages = self._messages(connection, delivery, *users)
-            elif kind == "left":
-                messages = self._asleep(connection, delivery, *users)
-            elif kind == "ask":
-                self._reply(connection, delivery, *users)
-        except BadBytes as error:
+
+        def finish(messages: Sequence[Message]) -> None:
+            if messages:
+                self._pump.put(messages, acknowledge, users[0])
+            else:
+                acknowledge()
+
+        def refuse(error: BadBytes) -> None:
             self._drop(users[0], str(error), users[1] if kind == "up" else "")
-        if messages:
-            self._pump.put(messages, acknowledge, users[0])
-        else:
             acknowledge()
 
-    def _messages(
-        self, connection: Connection, delivery: Delivery, gateway: str, worker: str
-    ) -> Sequence[Message]:
-        """Return the messages that a packet completes, all of them from this worker."""
-        packet = self._inbox.take(delivery)
-        messages = () if packet is None else decode(packet, self.state.max_bytes)
-        self._inbox.count(delivery, len(messages))
-        if any(m.worker != worker or m.job != self.topics.job for m in messages):
-            raise BadBytes(f"a message in the name of another than {worker!r}")
-        if messages:
-            self._route(worker, connection, gateway)
-        return messages
+        try:
+            unread = self._open(kind, connection, delivery, users)
+        except BadBytes as error:
+            refuse(error)
+        else:
+            self._turns.add(users[0], Reading(unread, finish, refuse))
 
-    def _asleep(self, connection: Connection, delivery: Delivery, gateway: str) -> list[Message]:
+    def _open(
+        self, kind: str, connection: Connection, delivery: Delivery, users: Sequence[str]
+    ) -> Iterator[Message]:
+        """Return what reads the messages of a packet; do what it asks if it holds none."""
+        if delivery.retained:
+            self._clear(connection, delivery)
+        elif kind == "up":
+            return self._unread(connection, delivery, *users)
+        elif kind == "left":
+            return self._asleep(connection, delivery, *users)
+        elif kind == "ask":
+            self._reply(connection, delivery, *users)
+        return iter(())
+
+    def _unread(
+        self, connection: Connection, delivery: Delivery, gateway: str, worker: str
+    ) -> Iterator[Message]:
+        """Return what reads the messages that a packet completes, all of them from this worker."""
+        packet = self._inbox.take(delivery)
+        if packet is None:
+            return iter(())
+        unread = Unread(packet, self.state.max_bytes)
+        self._inbox.count(delivery, len(unread))
+
+        def read() -> Iterator[Message]:
+            for message in unread:
+                if message.worker != worker or message.job != self.topics.job:
+                    raise BadBytes(f"a message in the name of another than {worker!r}")
+                yield message
+            if len(unread):
+                self._route(worker, connection, gateway)
+
+        return read()
+
+    def _asleep(
+        self, connection: Connection, delivery: Delivery, gateway: str
+    ) -> Iterator[Message]:
         """Return that workers are asleep, unless they are heard through another broker by now."""
         self._inbox.take(delivery)
-        gone = sorted(self._heard.get((connection, gateway), ()))
-        return [Asleep(job=self.topics.job, worker=worker) for worker in gone]
+
+        def read() -> Iterator[Message]:
+            for worker in sorted(self._heard.get((connection, gateway), ())):
+                yield Asleep(job=self.topics.job, worker=worker)
+
+        return read()
 
     def _forget_routes(self, connection: Connection) -> None:
         """Note that workers which this connection reached, or none, must announce themselves."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
@@ -59,6 +60,7 @@ async def serve(
                 * bool(end.problem)
             )
 
+        gc.freeze()  # a collection that walks all that was loaded lets everybody wait
         await run_together(end.run(stopped), report_health(health, line, stopped))
 
 

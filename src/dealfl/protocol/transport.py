@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -40,6 +40,7 @@ _OBJECT_BYTES = 1024  # of a message that consists of one field
 _ITEM_BYTES = 128  # an owner or a position as an object; one in a packet can have two bytes
 _LIST = msgspec.msgpack.Decoder(Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_MESSAGES)])
 _MESSAGE = msgspec.msgpack.Decoder(Message)
+_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _ENCODER = msgspec.msgpack.Encoder()
 
 
@@ -67,21 +68,46 @@ def pack(body: bytes) -> bytes:
 
 def decode(packet: bytes, max_bytes: int = MAX_BYTES) -> tuple[Message, ...]:
     """Return the messages in a packet that `encode` wrote."""
-    body = unpack(packet, max_bytes)
-    messages: list[Message] = []
-    items = 0
+    return tuple(Unread(packet, max_bytes))
+
+
+class Unread:
+    """The messages of a packet, counted but not yet decoded: each is when it is reached.
+
+    Examples
+    --------
+    >>> len(Unread(encode([])))
+    0
+    """
+
+    def __init__(self, packet: bytes, max_bytes: int = MAX_BYTES) -> None:
+        self._max_items = max_bytes // _ITEM_BYTES
+        try:
+            self._encoded = _LIST.decode(unpack(packet, max_bytes))
+        except _UNDECODABLE as error:
+            raise BadBytes(f"packet cannot be decoded: {error}") from None
+
+    def __len__(self) -> int:
+        return len(self._encoded)
+
+    def __iter__(self) -> Iterator[Message]:
+        items = 0
+        for encoded in self._encoded:
+            message = _decode_one(encoded)
+            items += len(getattr(message, "owners", ())) + len(getattr(message, "erased", ()))
+            if items > self._max_items:
+                raise BadBytes(f"packet has more than {self._max_items} list items")
+            yield message
+
+
+def _decode_one(encoded: msgspec.Raw) -> Message:
     try:
-        for encoded in _LIST.decode(body):
-            messages.append(_MESSAGE.decode(encoded))
-            if (wrong := find_tiny(messages[-1])) is not None:
-                raise BadBytes(f"packet cannot be decoded: {wrong} is out of bounds")
-            items += len(getattr(messages[-1], "owners", ()))
-            items += len(getattr(messages[-1], "erased", ()))
-            if _ITEM_BYTES * items > max_bytes:
-                raise BadBytes(f"packet has more than {max_bytes // _ITEM_BYTES} list items")
-        return tuple(messages)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        message: Message = _MESSAGE.decode(encoded)
+    except _UNDECODABLE as error:
         raise BadBytes(f"packet cannot be decoded: {error}") from None
+    if (wrong := find_tiny(message)) is not None:
+        raise BadBytes(f"packet cannot be decoded: {wrong} is out of bounds")
+    return message
 
 
 def unpack(packet: bytes, max_bytes: int = MAX_BYTES) -> memoryview:

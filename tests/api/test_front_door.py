@@ -202,3 +202,15 @@ def test_importing_is_fast_and_loads_no_other_package() -> None:
     took_s, at_once, later = done.stdout.splitlines()
     assert float(took_s) < 0.1
     assert at_once == later == "[]"
+
+
+def test_another_learner_or_selector_takes_none_of_the_keys_of_the_job_s_own() -> None:
+    own = dealfl.Fleet.from_job()
+    assert "penalty" in own.document.tables["learner"]
+    values = {"job.learner": "naive_bayes", "learner.smoothing": 2.0, "job.selector": "uniform"}
+    other = dealfl.Fleet.from_job(settings=values)
+    assert other.learner == "naive_bayes"
+    assert set(other.document.tables["learner"]) == {"smoothing"}
+    assert "selection" not in other.document.tables
+    same = dealfl.Fleet.from_job(settings={"job.learner": "tikhonov_classifier"})
+    assert "penalty" in same.document.tables["learner"]

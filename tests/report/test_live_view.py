@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 
 def progress(rounds: int, **other: Any) -> Progress:
     figures: dict[str, Any] = {
-        "rounds": rounds, "of_rounds": 30, "virtual_s": 60.0 * rounds, "quality": 0.5,
+        "rounds": rounds, "of_rounds": 30, "of_h": 0.0, "virtual_s": 60.0 * rounds, "quality": 0.5,
         "workers": 45, "asleep": 5, "selected": 3, "learned": 10 * rounds, "evicted": rounds,
         "compute_j": 0.25, "operating_j": 0.1, "radio_j": 2.0, "last": None,
     }  # fmt: skip
@@ -62,9 +62,9 @@ def test_one_bar_is_for_all_schemes_and_says_how_long_it_takes() -> None:
 def test_what_was_done_before_a_run_was_resumed_does_not_count() -> None:
     remaining = Remaining()
     remaining.start_scheme(2, of=2)
-    remaining.update(5, of_rounds=10, now_s=100.0)
+    remaining.update(0.5, now_s=100.0)
     assert remaining.left_s is None
-    remaining.update(7, of_rounds=10, now_s=120.0)
+    remaining.update(0.7, now_s=120.0)
     assert remaining.share == 0.85
     left_s: float | None = remaining.left_s
     assert left_s == pytest.approx(30.0)
@@ -174,3 +174,11 @@ def test_a_sparkline_of_nothing_or_of_one_value_is_no_error() -> None:
     assert sparkline([]) == ""
     assert sparkline([0.3]) == "▁"
     assert len(sparkline([0.1] * 100)) == 32
+
+
+def test_a_run_that_time_ends_shows_hours_and_no_number_of_rounds() -> None:
+    late = progress(310, of_rounds=10_000, of_h=48.0, virtual_s=36 * 3600.0)
+    assert str(late) == "round 310, hour 36 of 48"
+    assert late.share == 0.75
+    assert str(progress(7)) == "round 7 of 30"
+    assert progress(15).share == 0.5

@@ -287,7 +287,7 @@ class Fleet:
         Parameters
         ----------
         path
-            The job file; by default 30 phones that learn handwritten digits.
+            The job file; by default 15 phones that learn handwritten digits.
         settings
             Values for keys of the job; see `from_arrays`.
 
@@ -446,13 +446,22 @@ class Fleet:
         return replace_file(out, document.text(), 0o666)
 
 
+_OWN_SECTIONS = {"job.learner": "learner", "job.selector": "selection"}
+
+
 def change(document: Document, settings: Settings) -> Document:
     """Return a job with other values for some keys; None removes a key or a section.
+
+    Another learner or selector takes none of the keys that the job has for its own.
 
     >>> job = Document.parse("[job]\\nrounds = 3", "job.toml")
     >>> change(job, {"job.forget_fraction": 0.05, "job.rounds": None}).tables
     {'job': {'forget_fraction': Decimal('0.05')}}
     """
+    for key, section in _OWN_SECTIONS.items():
+        own = document.tables.get("job", {}).get(key.removeprefix("job."))
+        if section in document.tables and settings.get(key, own) != own:
+            document = document.replaced(section, None)
     for key, value in settings.items():
         document = document.replaced(key, plain_value(value))
     return document

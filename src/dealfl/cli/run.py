@@ -1,7 +1,7 @@
 """`dealfl run`: run a job with a live view, a summary and an HTML report.
 
 examples:
-  dealfl run                            30 phones learn and forget handwritten digits
+  dealfl run                            15 phones learn and forget handwritten digits
   dealfl run job.toml                   run your own job; `dealfl job init data.csv` writes one
   dealfl run job.toml --set job.rounds=50
   dealfl run --resume                   continue the run that Ctrl-C stopped
@@ -98,7 +98,7 @@ def _resume_command(arguments: argparse.Namespace) -> str:
 
 COMMAND = command(
     "run a job: server and fleet in one process, with a report",
-    option("job", nargs="?", type=Path, help="job file (default: digits, 30 phones)"),
+    option("job", nargs="?", type=Path, help="job file (default: digits, 15 phones)"),
     option(
         "--out",
         type=Path,

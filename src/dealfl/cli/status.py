@@ -84,7 +84,7 @@ def _run_row(status: "RunStatus | RunStart") -> str:
         finished = f"finished: {ended}" if ended else "finished"
         return finished if status.state == "finished" else "starting: no round is saved yet"
     which = f"{now.scheme} ({now.place} of {now.of})"
-    where = f"round {now.rounds} of {now.of_rounds}" if now.of_rounds else "reading the data"
+    where = now.where or "reading the data"
     below = "; the rows below are of the job's own scheme" if now.place > 1 else ""
     if now.stopped:
         return f"stopped in {which}, {where}; `dealfl run` with --resume continues it{below}"

@@ -102,9 +102,14 @@ class Job(Struct, frozen=True, kw_only=True):
 
     @property
     def most_rounds(self) -> int:
-        """The number of rounds if each opens when it can: `max_h` ends a job, too."""
+        """About the number of rounds: `max_h` ends a job, too; a phone that calls opens one."""
         every_s = self.rules.round_every_s
         return min(self.rules.rounds, int(self.max_h * 3600.0 / every_s) if every_s else 1 << 62)
+
+    @property
+    def ends_at_h(self) -> float:
+        """Virtual time that ends the job before all rounds; 0 if the rounds may end it."""
+        return self.max_h if self.most_rounds < self.rules.rounds else 0.0
 
     @property
     def server_rules(self) -> Rules:

@@ -121,10 +121,11 @@ class PhoneSpending:
         self._base = base
         self._clock = clock or phone_clock(phone)
         self._model = EnergyModel(phone)
+        self._fastest = phone.fastest
 
     def of(self, training: Training) -> Spent:
         """Return the energy of a training, with the clock as its signals set it."""
-        fastest = self.phone.fastest
+        fastest = self._fastest
         phases = self._phases(training)
         cycles = sum(phase.cycles for phase in phases)
         pages = (training.pages_in, training.pages_out)
@@ -196,9 +197,7 @@ class PhoneSpending:
         """Return the energy of cycles at operating points, and of swapped pages."""
         model = self._model
         base = self._base
-        swapped = model.compute(
-            0.0, self.phone.fastest, base, pages_in=pages_in, pages_out=pages_out
-        )
+        swapped = model.compute(0.0, self._fastest, base, pages_in=pages_in, pages_out=pages_out)
         return sum((model.compute(done, point, base) for done, point in parts), swapped)
 
     def _radio(self, training: Training, compute_s: float) -> Energy:

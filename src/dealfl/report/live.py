@@ -29,8 +29,8 @@ class Remaining:
     --------
     >>> run = Remaining()
     >>> run.start_scheme(1, of=2)
-    >>> run.update(0, of_rounds=10, now_s=0.0)
-    >>> run.update(4, of_rounds=10, now_s=8.0)
+    >>> run.update(0.0, now_s=0.0)
+    >>> run.update(0.4, now_s=8.0)
     >>> run.share, run.left_s, str(run)
     (0.2, 32.0, '20 %, about 32 s left')
     """
@@ -46,9 +46,8 @@ class Remaining:
         self._before, self._schemes = number - 1, of
         self.share = self._before / of
 
-    def update(self, rounds: int, of_rounds: int, now_s: float) -> None:
-        """Note how many rounds of the scheme are closed at a time."""
-        inside = min(rounds / of_rounds, 1.0) if of_rounds else 0.0
+    def update(self, inside: float, now_s: float) -> None:
+        """Note the share of the scheme that is done at a time."""
         self.share, self._now_s = (self._before + inside) / self._schemes, now_s
         if self._start is None:
             self._start = self.share, now_s
@@ -140,10 +139,10 @@ class PlainView(ProgressLine, Watcher):
 
     def show_progress(self, progress: Progress) -> None:
         """Show the progress of the scheme, if an update is due."""
-        self._remaining.update(progress.rounds, progress.of_rounds, self._clock())
+        self._remaining.update(progress.share, self._clock())
         self.show(
             lambda: (
-                f"{self._scheme}: round {progress.rounds} of {progress.of_rounds}, "
+                f"{self._scheme}: {progress}, "
                 f"quality {format_quality(progress.quality)}, "
                 f"{format_energy(progress.compute_j + progress.radio_j)}; "
                 f"whole run {self._remaining}"
@@ -197,7 +196,7 @@ def _describe(progress: SweepProgress, remaining: Remaining) -> str:
         return f"{progress.simulation} of {of} simulations, {remaining}"
     which = f"simulation {progress.simulation} of {of}, " if of > 1 else ""
     return (
-        f"{which}round {inside.rounds} of {inside.of_rounds}, "
+        f"{which}{inside}, "
         f"{format_duration(inside.virtual_s)} virtual time, "
         f"quality {format_quality(inside.quality)}; {remaining}"
     )
@@ -256,7 +255,7 @@ class LiveView(Watcher):
     def show_progress(self, progress: Progress) -> None:
         """Show the progress of the scheme."""
         self._progress = progress
-        self._remaining.update(progress.rounds, progress.of_rounds, self._clock())
+        self._remaining.update(progress.share, self._clock())
         if progress.quality is not None and progress.rounds > self._seen_round:
             self._qualities.append(progress.quality)
             self._seen_round = progress.rounds
@@ -308,7 +307,7 @@ def _present(progress: Progress, qualities: list[float]) -> list[tuple[str, Any]
     last = progress.last
     took = "–" if last is None else f"{format_duration(last.duration_s)}, by {last.reason}"
     return [
-        ("rounds", f"{progress.rounds} of {progress.of_rounds}"),
+        ("rounds", str(progress).removeprefix("round ")),
         ("workers", workers),
         ("quality", f"{sparkline(qualities)}  {format_quality(progress.quality)}"),
         ("energy, modelled", f"{computing} computing, {radio} radio"),

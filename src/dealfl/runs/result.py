@@ -19,13 +19,13 @@ _CONFIDENT = 1.96  # standard errors of a difference
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """The scheme that a run executes, and its rounds."""
+    """The scheme that a run executes, and how far it is."""
 
     scheme: str
     place: int
     of: int
     rounds: int
-    of_rounds: int
+    where: str  # in words; empty before the first round
     updated_s: float
     stopped: bool = False
 
@@ -53,7 +53,7 @@ class NotedProgress(Watcher):
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._watcher, self._save, self._clock = watcher, save, clock
-        self._last = RunProgress("", 0, 0, 0, 0, clock())
+        self._last = RunProgress("", 0, 0, 0, "", clock())
 
     def _note(self, progress: RunProgress) -> None:
         self._last = replace(progress, updated_s=self._clock())
@@ -61,14 +61,14 @@ class NotedProgress(Watcher):
 
     def start_scheme(self, scheme: str, number: int, of: int) -> None:
         """Save which scheme starts."""
-        self._note(RunProgress(scheme, number, of, 0, 0, 0.0))
+        self._note(RunProgress(scheme, number, of, 0, "", 0.0))
         self._watcher.start_scheme(scheme, number, of)
 
     def show_progress(self, progress: Progress) -> None:
         """Save the number of closed rounds, if the last save is old."""
         last = self._last
-        if self._clock() - last.updated_s >= _WRITTEN_EVERY_S or not last.of_rounds:
-            self._note(replace(last, rounds=progress.rounds, of_rounds=progress.of_rounds))
+        if self._clock() - last.updated_s >= _WRITTEN_EVERY_S or not last.where:
+            self._note(replace(last, rounds=progress.rounds, where=str(progress)))
         self._watcher.show_progress(progress)
 
     def finish_scheme(self, outcome: Outcome) -> None:

@@ -47,7 +47,7 @@ _OWN, *_BASELINES = COMPARED
 
 
 def default_job() -> str:
-    """Return the TOML text of the default job, in which 30 phones learn handwritten digits."""
+    """Return the TOML text of the default job, in which 15 phones learn handwritten digits."""
     return resources.files("dealfl.runs").joinpath("digits.toml").read_text("utf-8")
 
 

@@ -103,8 +103,9 @@ class FleetSpec(Struct, frozen=True, kw_only=True):
     @property
     def thresholds(self) -> tuple[int, ...]:
         """Numbers of waiting examples with which a baseline is compared at equal delay."""
-        own = max(self.job.rules.min_waiting, self.job.rules.min_examples_per_update)
-        return tuple(dict.fromkeys(max(round(own * step), 1) for step in _STEPS))
+        least = self.job.rules.min_examples_per_update  # with fewer, nobody is called
+        own = max(self.job.rules.min_waiting, least)
+        return tuple(dict.fromkeys(max(round(own * step), least) for step in _STEPS))
 
     @property
     def learner(self) -> str:

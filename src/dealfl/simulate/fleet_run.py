@@ -51,6 +51,7 @@ _MAGIC = b"DEALRUN\x03"
 _MAX_BYTES = 1 << 31
 _STALLED_S = 2 * 86_400.0  # energy budgets start again every 24 hours
 _MAX_REPEATS = 200
+_REPORT_EVERY_S = 600.0  # virtual time
 _SAMPLED_RECORDS = 8
 _MANY_OPERATIONS = 1e9  # about a second of numpy
 
@@ -403,7 +404,8 @@ class FleetRun:
         self._progress(
             Progress(
                 rounds=len(self.rounds),
-                of_rounds=self.fleet.job.most_rounds,
+                of_rounds=self.fleet.job.rules.rounds,
+                of_h=self.fleet.job.ends_at_h,
                 virtual_s=self.simulation.now_s,
                 quality=next(qualities, None),
                 workers=self.fleet.workers,
@@ -433,9 +435,12 @@ class FleetRun:
         after_step: Callable[[], None] = lambda: None,
     ) -> None:
         """Advance virtual time until the run ends, or until `stopped` returns True."""
+        reported_s = self.simulation.now_s
         while not self.reason_to_end() and not stopped():
             self.advance(stopped)
-            self.report()
+            if self.simulation.now_s >= reported_s + _REPORT_EVERY_S:  # rounds are reported, too
+                reported_s = self.simulation.now_s
+                self.report()
             after_step()
 
     def advance(self, stopped: Callable[[], bool] = lambda: False) -> None:

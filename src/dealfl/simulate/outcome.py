@@ -217,6 +217,7 @@ class Progress:
 
     rounds: int
     of_rounds: int
+    of_h: float  # virtual time that ends the simulation before these rounds; 0 if it does not
     virtual_s: float
     quality: float | None  # None before the first evaluation
     workers: int
@@ -228,6 +229,18 @@ class Progress:
     operating_j: float
     radio_j: float
     last: Round | None
+
+    @property
+    def share(self) -> float:
+        """Share of the simulation that is done."""
+        by_time = self.virtual_s / (3600.0 * self.of_h) if self.of_h else 0.0
+        by_rounds = self.rounds / self.of_rounds if self.of_rounds else 0.0
+        return min(max(by_time, by_rounds), 1.0)
+
+    def __str__(self) -> str:
+        if self.of_h:
+            return f"round {self.rounds}, hour {self.virtual_s / 3600.0:.0f} of {self.of_h:g}"
+        return f"round {self.rounds} of {self.of_rounds}"
 
 
 _DERIVED = (

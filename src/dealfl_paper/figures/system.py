@@ -23,7 +23,11 @@ from dealfl_paper.figure import (
     values_of,
 )
 
-_STILL: dict[str, object] = {"change.at_h": 0.0, "job.max_h": 12.0}
+_STILL: dict[str, object] = {
+    "change.at_h": 0.0,
+    "job.max_h": 12.0,
+    **{f"devices.{group}.count": 6 for group in range(1, 6)},
+}
 _TASKS: dict[str, dict[str, object]] = {  # keys in which a job differs from the default job
     "digits": _STILL,
     "phishing": _STILL

@@ -304,13 +304,13 @@ def _is_larger(ours: tuple[Int64s, Int64s], theirs: tuple[Int64s, Int64s]) -> ND
 
 def require_one_class_each(moments: Integers, first: int, labels: Sequence[object]) -> None:
     """Raise `Impossible` unless each row is 1 in one of the columns from `first` on, and else 0."""
-    rows = [
-        moments[packed(first + n, 0) : packed(first + n, 0) + first] for n in range(len(labels))
-    ]
+    starts = [packed(first + n, 0) for n in range(len(labels))]
+    rows = [moments[start : start + first] for start in starts]
     total = rows[0]
     for row in rows[1:]:
         total = total + row
-    if not total.same(moments[np.array([packed(j, 0) for j in range(first)], dtype=np.int64)]):
+    columns = np.arange(first, dtype=np.int64)
+    if not total.same(moments[columns * (columns + 1) // 2]):
         raise Impossible("the sums of the classes do not add up to the sums of the features")
     for target, (label, row) in enumerate(zip(labels, rows, strict=True)):
         start = packed(first + target, first)

@@ -115,7 +115,8 @@ class Terminal(io.StringIO):
 def _progress(place: int) -> Progress:
     return Progress(
         rounds=place, of_rounds=9, of_h=0.0, virtual_s=3600.0 * place, quality=0.5, workers=4,
-        asleep=1, selected=2, learned=10, evicted=0, compute_j=1.0, operating_j=0.5, radio_j=2.0, last=None,
+        asleep=1, selected=2, learned=10, evicted=0, compute_j=1.0, operating_j=0.5, radio_j=2.0,
+        last=None,
     )  # fmt: skip
 
 

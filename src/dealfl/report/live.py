@@ -57,10 +57,10 @@ class Remaining:
         inside, done = progress.inside, progress.simulation
         if inside is None:
             self.start_scheme(done + 1, progress.of_simulations)
-            self.update(0, 1, now_s)
+            self.update(0.0, now_s)
         else:
             self.start_scheme(done, progress.of_simulations)
-            self.update(inside.rounds, inside.of_rounds, now_s)
+            self.update(inside.share, now_s)
 
     @property
     def left_s(self) -> float | None:

@@ -32,6 +32,7 @@ from dealfl.settings import Document
 from dealfl.simulate import Estimate, FleetSpec, Outcome, read_fleet, run_fleet, start_run
 from dealfl.simulate.fleet_run import split_fleet
 from dealfl.simulate.split import load_examples
+from dealfl_paper.laboratory import measure_wrong_choices
 
 SETTINGS = Path(__file__).with_name("system.toml")
 _GIVEN = tomllib.loads(SETTINGS.read_text("utf-8"))
@@ -41,7 +42,6 @@ RATES = (6.0, 15.0, 30.0)
 COMPARED = {
     f"{radio}-{task}": (radio, task) for radio in ("lte", "wifi", "mixed") for task in TASKS
 }
-PARTS = [*COMPARED, "labels", "half", "features", "notice", "sleepers", "rows", "compute"]
 AS_MANY = 0.98
 ERASED_S = 5 * 3600.0
 
@@ -455,6 +455,43 @@ def _vary(
     )  # fmt: skip
 
 
+def review(report: Report, seeds: Sequence[int]) -> None:
+    """Measure what held-back records cost, and what recovery saves, with a θ that is too high."""
+    document = Document.read(EXAMPLES / "fleets" / "recovery.toml")
+    for share in (0.1, 0.0):
+        held_back = document.replaced("worker.validation_share", share)
+        with progress(f"review: {share} held back"):
+            outcomes = [run_fleet(read_fleet(held_back.replaced("job.seed", s))) for s in seeds]
+        report.rows.append(
+            {
+                "held back %": 100 * share,
+                "accuracy": _shown([one.quality or 0.0 for one in outcomes], 100),
+                "examples learned": fmean(one.learned - one.recovered for one in outcomes),
+                "learned back": fmean(one.recovered for one in outcomes),
+                "J of computing": fmean(one.energy.compute_j for one in outcomes),
+                "J of reviews": fmean(one.energy.review_j for one in outcomes),
+                "J of whole devices": _shown([one.energy_j for one in outcomes]),
+            }
+        )  # fmt: skip
+
+
+def forecasts(report: Report, seeds: Sequence[int]) -> None:
+    """Measure what it costs to choose 150 of 300 devices by wrong forecasts of their times."""
+    del seeds
+    with progress("forecasts"):
+        found = measure_wrong_choices(jobs=100, workers=300, per_round=150)
+    report.rows += [
+        {
+            "forecasts off by %": "learned" if one.prediction_error is None
+            else round(100 * one.prediction_error),
+            "time of": one.ends_with, "wrong picks %": 100 * one.wrong_picks,
+            "mean": f"{100 * one.mean - 100:+.1f}", "median": f"{100 * one.median - 100:+.1f}",
+            "95th percentile": f"{100 * one.percentile_95 - 100:+.1f}",
+        }
+        for one in found
+    ]  # fmt: skip
+
+
 def check_sleepers(report: Report, seeds: Sequence[int]) -> None:
     """Count the workers that hear of an erasure within `max_wait_s`; nothing else delays them."""
     reached = workers = 0
@@ -482,6 +519,14 @@ def _always() -> object:
     return Always()
 
 
+MEASURES: dict[str, Callable[[Report, Sequence[int]], None]] = {
+    "labels": change_labels, "half": change_half, "features": change_features, "notice": notice,
+    "sleepers": check_sleepers, "review": review, "rows": list_rows, "compute": compute,
+    "forecasts": forecasts,
+}  # fmt: skip
+PARTS = [*COMPARED, *MEASURES]
+
+
 def run(quick: bool, parts: Sequence[str]) -> Report:
     """Run the parts; quick takes one seed of two parts."""
     report = Report("system")
@@ -495,13 +540,9 @@ def run(quick: bool, parts: Sequence[str]) -> Report:
     for radio, task in (COMPARED[part] for part in parts if part in COMPARED):
         for rate in RATES if radio == "lte" else RATES[1:2]:
             compare(report, radio, task, seeds, {"radio.own_per_hour": rate})
-    measures: dict[str, Callable[[Report, Sequence[int]], None]] = {
-        "labels": change_labels, "half": change_half, "features": change_features,
-        "notice": notice, "sleepers": check_sleepers, "rows": list_rows, "compute": compute,
-    }  # fmt: skip
     for part in parts:
-        if part in measures:
-            measures[part](report, seeds)
+        if part in MEASURES:
+            MEASURES[part](report, seeds)
     return report
 
 

@@ -38,7 +38,7 @@ SETTINGS = Path(__file__).with_name("system.toml")
 _GIVEN = tomllib.loads(SETTINGS.read_text("utf-8"))
 SEEDS: list[int] = _GIVEN["seeds"]
 TASKS: dict[str, dict[str, object]] = _GIVEN["tasks"]
-RATES = (6.0, 15.0, 30.0)
+MIDDLE = 15.0  # own activations an hour
 COMPARED = {
     f"{radio}-{task}": (radio, task) for radio in ("lte", "wifi", "mixed") for task in TASKS
 }
@@ -112,7 +112,7 @@ def compare(report: Report, part: str, task: str, seeds: Sequence[int], keys: Ke
             outcomes.append(ours)
             curves.append(fair)
             shares["riding"].append(ratio(ours, fair))
-            if part != "wifi" and rate in ("", RATES[1]):
+            if part != "wifi" and rate in ("", MIDDLE):
                 shares["both ride"].append(ratio(ours, curve(fleet, rides=True)))
             if part == "mixed":
                 shares["neither rides"].append(ratio(run_fleet(without_rides(fleet)), fair))
@@ -123,7 +123,7 @@ def compare(report: Report, part: str, task: str, seeds: Sequence[int], keys: Ke
         report.rows.append(
             {
                 "part": part, "task": task,
-                "own traffic an hour": keys.get("radio.own_per_hour", 15.0),
+                "own traffic an hour": keys.get("radio.own_per_hour", MIDDLE),
                 "DEAL against the baseline": what,
                 "% of it at equal mean delay": _shown(known, 100),
                 "worst seed %": 100 * max(known, default=float("nan")),
@@ -144,7 +144,7 @@ def compare(report: Report, part: str, task: str, seeds: Sequence[int], keys: Ke
         report.rows.append(
             {
                 "curve of the baseline over": part, "task": task,
-                "own traffic an hour": keys.get("radio.own_per_hour", 15.0),
+                "own traffic an hour": keys.get("radio.own_per_hour", MIDDLE),
                 "it waits for": points[0].waiting,
                 "baseline: mJ an example": fmean(1e3 * point.example_j for point in points),
                 "its mean delay h": fmean(point.delay_s for point in points) / 3600,
@@ -535,10 +535,10 @@ def run(quick: bool, parts: Sequence[str]) -> Report:
     settings = f"{SETTINGS.name} and the default job"
     report.rows.append({"settings": settings, "sha256": digest, "seeds": str(seeds)})
     if quick:
-        compare(report, "lte", "digits", seeds, {"radio.own_per_hour": RATES[1]})
+        compare(report, "lte", "digits", seeds, {"radio.own_per_hour": MIDDLE})
         return report
     for radio, task in (COMPARED[part] for part in parts if part in COMPARED):
-        for rate in RATES if radio == "lte" else RATES[1:2]:
+        for rate in _GIVEN["rates"][task] if radio == "lte" else [MIDDLE]:
             compare(report, radio, task, seeds, {"radio.own_per_hour": rate})
     for part in parts:
         if part in MEASURES:

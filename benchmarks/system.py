@@ -139,7 +139,8 @@ def compare(report: Report, part: str, task: str, seeds: Sequence[int], keys: Ke
                 "exact": sum(one.exact for one in outcomes),
             }
         )  # fmt: skip
-        _check(report, part, task, what, known, len(found))
+        name = f"{task} over {part}, {keys.get('radio.own_per_hour', MIDDLE):g} an hour, {what}"
+        _check(report, (part, what), name, known, len(found))
     for points in zip(*curves, strict=True):
         report.rows.append(
             {
@@ -154,23 +155,25 @@ def compare(report: Report, part: str, task: str, seeds: Sequence[int], keys: Ke
 
 
 def _check(
-    report: Report, part: str, task: str, what: str, known: Sequence[float], count: int
+    report: Report, kind: tuple[str, str], name: str, known: Sequence[float], count: int
 ) -> None:
     limits = {
         ("lte", "riding"): 0.20, ("lte", "both ride"): 1.02, ("wifi", "both ride"): 1.02,
         ("mixed", "neither rides"): 0.75,
     }  # fmt: skip
-    limit = limits.get((part, what))
+    limit = limits.get(kind)
     if limit is None:
         return
     mean = fmean(known) if known else float("inf")
     holds = len(known) == count and mean <= limit
-    if (part, what) == ("lte", "riding"):
+    if kind == ("lte", "riding"):
         holds &= max(known, default=1.0) <= 0.30
     report.check(
-        f"{task} over {part}, {what}: DEAL's joules per example at equal mean delay",
+        f"{name}: DEAL's joules per example at equal mean delay",
         f"mean ≤ {limit:.0%}" + (", every seed ≤ 30 %" if limit == 0.2 else ""),
-        f"{_shown(known, 100)} %, worst {100 * max(known, default=float('nan')):.0f} %",
+        f"{_shown(known, 100)} %, worst {100 * max(known):.0f} %, {len(known)} of {count} seeds"
+        if known
+        else f"0 of {count} seeds can be compared",
         holds,
     )
 

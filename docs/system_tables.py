@@ -7,14 +7,16 @@ python -m docs.system_tables lte-phishing.json
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["energy_tables", "keep"]
+__all__ = ["keep", "system_tables"]
 
 _KEPT = Path(__file__).parent / "system.json"
 _NOT_RUN = "*not run*"
+_MIDDLE = 15.0  # own traffic an hour, of the curves that are shown
 Row = dict[str, Any]
 
 
@@ -27,21 +29,28 @@ def keep(path: Path) -> None:
     _KEPT.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
-def energy_tables() -> dict[str, str]:
-    """Return the tables of docs/energy.md by name."""
+def system_tables() -> dict[str, str]:
+    """Return the tables of docs/energy.md and docs/selection.md by name."""
     parts: dict[str, Any] = json.loads(_KEPT.read_text("utf-8"))
     rows = [row for part in parts.values() for row in part["rows"]]
     checks = [
-        [check["what"], check["target"], check["measured"], "yes" if check["holds"] else "**no**"]
+        [
+            check["what"], check["target"], check["measured"],
+            "yes" if check["holds"] else "**no**", _span(part["settings"]["seeds"]),
+        ]
         for part in parts.values()
         for check in part["checks"]
-    ]
-    hashes = sorted({part["settings"]["sha256"] for part in parts.values()})
-    seeds = sorted({part["settings"]["seeds"] for part in parts.values()})
-    note = f"Seeds {', '.join(seeds)}; hash of the settings {', '.join(hashes)}."
+    ]  # fmt: skip
+    found = {(p["settings"]["sha256"], _span(p["settings"]["seeds"])) for p in parts.values()}
+    note = "; ".join(
+        f"seeds {seeds}: {digest}" for digest, seeds in sorted(found, key=lambda each: each[1])
+    )
     tables = {name: _table(_found(rows, key), columns) for name, (key, columns) in _TABLES.items()}
-    targets = _lines(["what", "target", "modelled", "holds"], checks)
-    return tables | {"notice": _notice(rows), "targets": f"{targets}\n{note}"}
+    targets = _lines(["what", "target", "modelled", "holds", "seeds"], checks)
+    return tables | {
+        "notice": _notice(rows),
+        "targets": f"{targets}\nHashes of the settings: {note}.",
+    }
 
 
 _TABLES = {
@@ -51,6 +60,7 @@ _TABLES = {
             "task": "task", "radio": "part", "own traffic an hour": "own traffic an hour",
             "who rides": "DEAL against the baseline",
             "DEAL, % of the baseline": "% of it at equal mean delay", "worst seed": "worst seed %",
+            "seeds without a result": "seeds without a bracket",
             "mJ an example": "mJ an example",
             "median, mean, p90 delay h": "median, mean, p90 delay h",
             "exact runs": "exact",
@@ -73,6 +83,26 @@ _TABLES = {
             "change",
             "seeds that recover": "seeds that recover",
             "false alarms a phone and week": "false alarms a phone and week, without a change",
+        },
+    ),
+    "reviews": (
+        "held back %",
+        {
+            name: name
+            for name in (
+                "held back %", "accuracy", "examples learned", "learned back", "J of computing",
+                "J of reviews", "J of whole devices",
+            )
+        },
+    ),
+    "forecasts": (
+        "forecasts off by %",
+        {
+            name: name
+            for name in (
+                "forecasts off by %", "time of", "wrong picks %", "mean", "median",
+                "95th percentile",
+            )
         },
     ),
     "compute": (
@@ -99,7 +129,8 @@ _TABLES = {
 
 
 def _found(rows: list[Row], key: str) -> list[Row]:
-    return [row for row in rows if key in row]
+    middle = [row for row in rows if row.get("own traffic an hour", _MIDDLE) == _MIDDLE]
+    return [row for row in (middle if key.startswith("curve") else rows) if key in row]
 
 
 def _notice(rows: list[Row]) -> str:
@@ -112,10 +143,18 @@ def _notice(rows: list[Row]) -> str:
     return _table(_found(rows, "own traffic noticed after s"), columns)
 
 
+def _span(seeds: str) -> str:
+    """Return the first and the last of some seeds."""
+    listed = json.loads(seeds)
+    return f"{listed[0]}–{listed[-1]}"
+
+
 def _table(rows: list[Row], columns: dict[str, str]) -> str:
     if not rows:
         return _NOT_RUN
-    return _lines(list(columns), [[_shown(row[key]) for key in columns.values()] for row in rows])
+    return _lines(
+        list(columns), [[_shown(row.get(key, "–")) for key in columns.values()] for row in rows]
+    )
 
 
 def _lines(head: list[str], rows: list[list[str]]) -> str:
@@ -124,6 +163,8 @@ def _lines(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, float) and math.isnan(value):
+        return "–"
     if isinstance(value, float):
         return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -9,6 +9,7 @@ from docs.api_pages import api_pages
 from docs.command_page import command_page
 from docs.protocol_parts import message_tables
 from docs.results_page import results_page, short_table
+from docs.system_tables import system_tables
 from docs.transcripts import erasure_transcript, round_transcript
 
 __all__ = ["FOLDER", "README", "pages", "replace_part", "write"]
@@ -28,9 +29,17 @@ def pages() -> dict[Path, str]:
         ("erasure", f"```text\n{erasure_transcript()}\n```"),
     ):
         text = replace_part(text, name, part)
+    tables = system_tables()
+    selection = (FOLDER / "selection.md").read_text("utf-8")
+    selection = replace_part(selection, "forecasts", tables.pop("forecasts"))
+    energy = (FOLDER / "energy.md").read_text("utf-8")
+    for name, part in tables.items():
+        energy = replace_part(energy, name, part)
     api = {FOLDER / "api" / name: page for name, page in api_pages().items()}
     return api | {
         FOLDER / "cli.md": command_page(),
+        FOLDER / "energy.md": energy,
+        FOLDER / "selection.md": selection,
         jobs: before + _KEYS + describe_keys(),
         protocol: text,
         FOLDER / "results.md": results_page(),

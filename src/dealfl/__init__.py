@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         TikhonovClassifier,
         load,
     )
+    from dealfl.parts import forget, learn
 else:
     __getattr__ = load_when_used(
         __name__,
@@ -65,6 +66,7 @@ else:
                 "TikhonovClassifier",
                 "load",
             ),
+            "parts": ("forget", "learn"),
         },
     )
 
@@ -90,6 +92,8 @@ __all__ = [
     "UnknownName",
     "__version__",
     "compare",
+    "forget",
+    "learn",
     "load",
     "run",
     "sweep",

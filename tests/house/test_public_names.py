@@ -23,7 +23,8 @@ def test_the_public_names_of_the_front_door() -> None:
         "BadBytes", "BadInput", "DatasetMissing", "DealError", "Fleet", "Impossible",
         "Incompatible", "Interrupted", "MissingExtra", "NaiveBayes", "Neighbors", "NotLearned",
         "OutOfBounds", "PersonalizedPageRank", "Result", "Statistics", "Tikhonov",
-        "TikhonovClassifier", "UnknownName", "__version__", "compare", "load", "run", "sweep",
+        "TikhonovClassifier", "UnknownName", "__version__", "compare", "forget", "learn",
+        "load", "run", "sweep",
     ]  # fmt: skip
     assert set(dealfl.__all__) <= set(dir(dealfl))
     for name in dealfl.__all__:

@@ -9,7 +9,7 @@ import pytest
 from tests.docs.blocks import Block, find_blocks, matches
 
 PAGE = Path(__file__).parents[2] / "docs" / "parallel.md"
-PLAIN, DASK = [block for block in find_blocks(PAGE.read_text("utf-8")) if block.language == "python"]
+PLAIN, DASK = [one for one in find_blocks(PAGE.read_text("utf-8")) if one.language == "python"]
 
 
 def _run(block: Block) -> None:

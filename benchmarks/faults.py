@@ -10,9 +10,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import gc
 import random
+import resource
 import sys
 import time
-from contextlib import redirect_stdout
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from statistics import mean
@@ -21,25 +24,36 @@ from threading import Event, Thread
 from typing import Any
 
 import cliffs
+import pytest
 from reporting import Report, main, progress
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from dealfl.exact import compiled
+from dealfl.logs import log_to
 from dealfl.protocol.messages import Erase
 from dealfl.protocol.transport import encode
 from dealfl.server import Ledger, Server
 from dealfl.worker import SCHEMES, Journal
 from tests.erasure import test_concurrent_certificates as certificates
 from tests.federation import test_chaos, test_every_write, test_kill, test_restores
-from tests.federation.parts import bayes, pagerank, row, server, worker
+from tests.federation.parts import bayes, examples, pagerank, row, server, worker
+from tests.learners import test_interrupts as interrupts
 from tests.network import test_floods as floods
+from tests.network import test_silent_processes as silent
+from tests.network import test_small_disks as disks
 from tests.network.brokers import start_broker
+from tests.network.federations import Federation
+from tests.network.forks import Forks
 from tests.network.serving import Phone, serve
+from tests.runs.test_full_disk import mounted_disk
 from tests.server import test_damaged_ledgers as damaged
 from tests.server import test_hostile_messages as hostile
+from tests.statistics import test_hostile_models as models
 from tests.traces import test_traces as traces
 from tests.traces.needles import find_needles
 
 SEED = 7_000_000  # the tests use others
+_FORGED = 500  # models of a seed
 
 
 def chaos(report: Report, runs: int) -> None:
@@ -260,39 +274,139 @@ def _flood(phone: Phone, packet: bytes, over: Event) -> None:
         phone.publish(phone.up, packet)
 
 
-def sizes(report: Report, rounds: int) -> None:
-    """Measure ledger, journal and memory after many rounds of a tiny job."""
-    with TemporaryDirectory() as folder:
+@contextmanager
+def federation(text: str, disk: str = "") -> Iterator[Federation]:
+    """Yield a server as a process at a real broker, with a small disk in one of its folders."""
+    with TemporaryDirectory() as name, ExitStack() as stack:
+        folder, forks = Path(name), Forks()
+        broker = start_broker(folder / "broker")
+        stack.callback(broker.kill)
+        if disk:
+            (folder / disk).mkdir(parents=True, mode=0o700)
+            stack.enter_context(mounted_disk(folder / disk, disks.SIZE_BYTES))
+        stack.callback(forks.close)
+        fed = Federation(folder, forks, broker, text)
+        fed.enrol("w1")
+        yield fed
+
+
+def silence(report: Report) -> None:
+    """Measure when rows count after processes stood still, brokers restarted, disks were full."""
+    limit_s = silent.SERVED_WITHIN_S
+    cases: dict[str, tuple[str, Callable[[Federation], float]]] = {
+        "SIGSTOP of the server for 5 s": ("", lambda fed: silent.stand_still(fed, "server")),
+        "SIGSTOP of the worker for 5 s": ("", lambda fed: silent.stand_still(fed, "worker")),
+        "a broker killed and started 5 times": ("", silent.restart_broker_in_a_loop),
+        "a full disk under the ledger": ("run", lambda fed: disks.fill_and_free(fed, "run")),
+        "a full disk under the journal": ("w1", lambda fed: disks.fill_and_free(fed, "w1")),
+        "a full disk under the certificates": ("run/certificates", disks.certify_late),
+    }
+    for what, (disk, run) in cases.items():
+        try:
+            with federation(disks.PUBLISHING, disk) as fed:
+                spent_s = run(fed)
+            report.check(f"all counts, exactly, after {what}", f"≤ {limit_s:g} s",
+                         f"{spent_s:.1f} s", spent_s <= limit_s)  # fmt: skip
+        except pytest.skip.Exception as error:
+            report.rows.append({"not tried": what, "reason": str(error)})
+
+
+def clock(report: Report) -> None:
+    """Count the seconds of the server's clock until rows count, when it jumps back by a day."""
+    one = server(rounds=10**6, publish_every_s=0.0, ttl_s=20.0)
+    phone = worker(forget_fraction="0")
+    before_s = 1e9
+    phone.ingest([("ann", row(0.0, 0.5, 1.0))])
+    _talk(one, phone, before_s)
+    phone.ingest([("bob", row(0.0, 0.5, 1.0))])
+    one.handle(phone.handle((), before_s + 1).messages, before_s + 1)  # whose answers are lost
+    waited_s = 0
+    while one.model.statistics != examples(2) and waited_s < 1_000:
+        waited_s += 1
+        _talk(one, phone, before_s - 86_400 + waited_s)
+    report.check(
+        "a clock that jumps back a day, answers lost: seconds until all counts, exactly",
+        "≤ 60, a retry interval", str(waited_s), waited_s <= 60,
+    )  # fmt: skip
+
+
+def forgeries(report: Report, files: int) -> None:
+    """Count forged model files, with right checksums, that end in another error or much memory."""
+    raised = accepted = refused = 0
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for seed in range(SEED, SEED + files // _FORGED):
+        with TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            try:
+                taken = models.check_files(seed, _FORGED, Path(folder))
+                accepted, refused = accepted + taken[0], refused + taken[1]
+            except Exception as error:
+                raised += 1
+                report.rows.append({"forged models": seed, "error": repr(error)})
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3
+    what = (
+        f"of {files:,} forged models, {refused:,} refused, {accepted:,} can be used: other errors"
+    )
+    report.check(what, "0", str(raised), raised == 0)
+    report.check("memory that they take at most", "≤ 500 MB", f"{grown:.0f} MB", grown <= 500)
+
+
+def injected(report: Report, calls: Sequence[str], modes: Sequence[str]) -> None:
+    """Raise an error at every line of small calls of every learner; count changes by them."""
+    lines = wrong = 0
+    mode = compiled.CHOICE.mode
+    for loops in modes:
+        compiled.CHOICE.mode = loops
+        for name, case in interrupts.CASES.items():
+            for call in calls:
+                try:
+                    lines += interrupts.check_every_line(case, *interrupts.CALLS[call](case))
+                except AssertionError as error:
+                    wrong += 1
+                    report.rows.append({"injected": f"{name}, {call}, {loops}: {error}"})
+    compiled.CHOICE.mode = mode
+    what = f"calls changed by one of {lines:,} errors, at every line of {len(calls)} calls"
+    report.check(f"{what}, compiled: {', '.join(modes)}", "0", str(wrong), wrong == 0)
+
+
+def sizes(report: Report, rounds: int, at_least: int) -> None:
+    """Measure ledger, journal, log and memory after many rounds and messages of a tiny job."""
+    with TemporaryDirectory() as folder, log_to(Path(folder) / "log.jsonl"):
         path = Path(folder) / "ledger.db"
         ledger = Ledger(path, kept_rounds=1_000, connect=test_every_write.CONNECT)
         journal = Journal(Path(folder) / "journal.db", connect=test_every_write.CONNECT)
         one = server(ledger, rounds=10**6, publish_every_s=0.0)
         phone = worker(journal=journal, forget_fraction="0.5")
-        messages = 0
-        halfway = 0
-        ledger_halfway = 0
-        for number in range(rounds):
+        number = messages = halfway = 0
+        while number < rounds or messages < at_least:
+            number += 1
             phone.ingest([(f"person {number % 7}", row(0.0, 0.5, 1.0))] * 2)
             messages += _talk(one, phone, float(number))
-            if number == rounds // 2:
-                halfway = _resident_bytes()
-                ledger_halfway = ledger.size_bytes
+            if number in (rounds // 2, rounds):
+                halfway = halfway or _resident_bytes()
+                report.rows.append(_sizes(number, messages, ledger, journal, Path(folder)))
         grown = _resident_bytes() - halfway
-        report.rows.append(
-            {
-                "rounds": rounds,
-                "messages": messages,
-                "ledger bytes": ledger.size_bytes,
-                "ledger bytes halfway": ledger_halfway,
-                "journal bytes": journal.size_bytes,
-                "memory grown in the second half": grown,
-            }
-        )
+        report.rows.append(_sizes(number, messages, ledger, journal, Path(folder)))
+        after = ledger.size_bytes
         ledger.close()
         journal.close()
     limit = 16 << 20
-    what = f"memory grown in the second half of {rounds:,} rounds"
+    what = f"memory grown after {rounds // 2:,} rounds, until {number:,} with {messages:,} messages"
     report.check(what, "≤ 16 MB", f"{grown / 1e6:.1f} MB", grown <= limit)
+    report.check("ledger after them", "≤ 2 MB", f"{after / 1e6:.2f} MB", after <= 2_000_000)
+
+
+def _sizes(
+    rounds: int, messages: int, ledger: Ledger, journal: Journal, folder: Path
+) -> dict[str, int]:
+    return {
+        "rounds": rounds,
+        "messages": messages,
+        "ledger bytes": ledger.size_bytes,
+        "journal bytes": journal.size_bytes,
+        "log bytes": sum(path.stat().st_size for path in folder.glob("log.jsonl*")),
+        "resident bytes": _resident_bytes(),
+    }
 
 
 def _talk(one: Server, phone: Any, now_s: float) -> int:
@@ -329,7 +443,15 @@ def run(quick: bool) -> Report:
         broker_flood(report, 50 if quick else 200)
         newcomers(report, 20_000 if quick else 100_000)
     with progress("sizes"):
-        sizes(report, 300 if quick else 10_000)
+        sizes(report, *((300, 0) if quick else (10_000, 100_000)))
+    with progress("silence: clock, SIGSTOP, broker, disks"):
+        clock(report)
+        silence(report)
+    with progress("forged models"):
+        forgeries(report, 500 if quick else 20_000)
+    with progress("errors at every line"):
+        calls, modes = interrupts.QUICK, ("never", "always")
+        injected(report, calls[1:] if quick else calls, modes[:1] if quick else modes)
     with progress("workers"):
         cliffs.many_workers(report, 5_000 if quick else 50_000)
     with progress("erasures"):

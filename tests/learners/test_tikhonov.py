@@ -294,3 +294,15 @@ def test_without_lapack_a_factor_follows_rows_to_the_same_weights_and_statistics
     without = followed()
     assert without.digest() == with_lapack.digest()
     np.testing.assert_allclose(without.weights, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [15, 17, 40, 70])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_weights_follow_batches_of_any_size(solver: str, rows: int) -> None:
+    model = made(solver=solver)
+    model.learn(X[:-rows], Y[:-rows])
+    assert len(model.weights)  # a factor, which the next rows change
+    model.learn(X[-rows:], Y[-rows:])
+    scratch = made(solver="refactor")
+    scratch.learn(X, Y)
+    np.testing.assert_allclose(model.weights, scratch.weights, rtol=1e-8)

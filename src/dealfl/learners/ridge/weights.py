@@ -119,7 +119,7 @@ class RidgeWeights:
         self._factor, self._weights = None, None
 
     def follow(self, rows: NDArray[np.integer], sign: int, count: int) -> None:
-        """Update the factor with the integers of a small batch, or drop it."""
+        """Update the factor with the integers of a small batch; drop it if they are missing."""
         self._weights, self._are_read = None, False
         self._steps += count
         if self._factor is None or count == 0:
@@ -129,7 +129,7 @@ class RidgeWeights:
         goals = rows[:, self.units.shape[1] :] * self.goal[0] + self.goal[1]
         lines = np.hstack([scaled[:, self._design], goals])
         small = follows(self.solver, count, self.units.shape[1])
-        small &= self._steps <= _STEPS_BEFORE_REFRESH
+        small &= self._steps <= _STEPS_BEFORE_REFRESH and len(rows) == count
         products = lines.shape[1] * lines.size * (_QR if self.solver == "qr" else 1)
         self._operations += small * products
         if small and all(factor.update(line, sign) for line in lines):

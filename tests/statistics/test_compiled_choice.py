@@ -89,7 +89,7 @@ def run(
     assert result.returncode == 0, result.stderr
     errors = result.stderr.splitlines()
     assert len(errors) <= 1
-    assert all("compil" in line and "once; they are kept in" in line for line in errors)
+    assert all("compil" in line and "(once on this machine; kept in" in line for line in errors)
     return result.stdout.strip()
 
 
@@ -284,10 +284,10 @@ def test_compiling_for_long_is_told_once(package: Path) -> None:
         total(VALUES), total(VALUES.astype(float))
         print(*told)
     """
-    kept = f"for this machine, once; they are kept in {package / 'cache'}"
+    kept = f"(once on this machine; kept in {package / 'cache'})"
     assert run(package, code.replace("MODE", '"always"')) == f"compiling loops {kept}"
     rmtree(package / "cache")
-    meanwhile = "another process compiles loops; numpy does the work meanwhile"
+    meanwhile = "another process compiles loops while this one works in numpy"
     assert run(package, code.replace("MODE", '"auto"')) == f"{meanwhile} {kept}"
 
 

@@ -116,7 +116,7 @@ class _Compiler:
         if has_ended or f"{module} {name}\n".encode() in self._done:
             return True
         if perf_counter() > self._tell_from_s:
-            _tell("another process compiles loops; numpy does the work meanwhile")
+            _tell("another process compiles loops while this one works in numpy")
         return False
 
     def leave(self) -> None:
@@ -204,7 +204,7 @@ def _tell(what: str) -> None:
     """Log that loops are being compiled, once a process."""
     if not CHOICE.has_told:
         CHOICE.has_told = True
-        _LOG.warning("%s for this machine, once; they are kept in %s", what, _user_cache())
+        _LOG.warning("%s (once on this machine; kept in %s)", what, _user_cache())
 
 
 # -- the cache on disk ----------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
 
 from dealfl.data import Examples
+from dealfl.errors import BadInput
 from dealfl.sklearn import KNeighborsClassifier, MultinomialNB, Ridge, RidgeClassifier
 
 Load = Callable[[str], Examples]
@@ -96,3 +97,13 @@ def test_neighbours_on_digits() -> None:
         abs(hashed.score(X[second], DIGITS[second]) - theirs.score(X[second], DIGITS[second]))
         < 5e-3
     )
+
+
+@pytest.mark.parametrize("kind", [Ridge, RidgeClassifier])
+def test_ridge_refuses_too_many_features_at_once_with_an_estimate(kind: Any) -> None:
+    wide = sparse.random_array((50, 20_000), density=0.001, format="csr", rng=0)
+    with pytest.raises(
+        BadInput, match=r"X has 20,000 features.* about 22 GB of memory and 4 min: give at most"
+    ) as refusal:
+        kind().fit(wide, np.arange(50) % 2)
+    assert "8,192 features" in str(refusal.value)

@@ -12,6 +12,7 @@ from sklearn.utils import check_scalar  # type: ignore[import-untyped]
 from sklearn.utils.extmath import safe_sparse_dot  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
+from dealfl.errors import BadInput
 from dealfl.learners import RowLearner, Tikhonov, TikhonovClassifier
 from dealfl.sklearn.base import (
     ForgettingClassifier,
@@ -24,9 +25,33 @@ from dealfl.sklearn.base import (
 
 Floats = NDArray[np.float64]
 
+_MAX_FEATURES = 1 << 13  # the products of all pairs of features are held in memory
+_BYTES_PER_PAIR = 56  # of features: moments, what is added to them, and a factor
+_SECONDS_PER_FACTOR_STEP = 3e-11
+_SECONDS_PER_PRODUCT = 3e-10
+
+
+def require_feasible(X: Matrix) -> None:
+    """Raise `BadInput` with an estimate if there are too many features for ridge in memory."""
+    rows, features = X.shape
+    if features <= _MAX_FEATURES:
+        return
+    pairs = float(features) ** 2
+    seconds = pairs * features * _SECONDS_PER_FACTOR_STEP
+    if isinstance(X, np.ndarray):
+        seconds += pairs * rows * _SECONDS_PER_PRODUCT
+    raise BadInput(
+        f"X has {features:,} features; ridge keeps the products of all pairs of features, which "
+        f"would take about {pairs * _BYTES_PER_PAIR / 1e9:,.0f} GB of memory and "
+        f"{max(1, round(seconds / 60)):,} min: give at most {_MAX_FEATURES:,} features, for "
+        "example after sklearn.feature_selection.SelectKBest or a HashingVectorizer with fewer"
+    )
+
 
 class Ridge(RegressorMixin, ForgettingEstimator):  # type: ignore[misc]
     """Ridge regression like `sklearn.linear_model.Ridge` that forgets rows exactly.
+
+    It keeps the products of all pairs of features, so `X` has at most 8,192 features.
 
     Parameters
     ----------
@@ -106,6 +131,7 @@ class Ridge(RegressorMixin, ForgettingEstimator):  # type: ignore[misc]
 
     def _empty_learner(self, X: Matrix, y: NDArray[Any]) -> Tikhonov:
         check_scalar(self.alpha, "alpha", Real, min_val=0)
+        require_feasible(X)
         centred = bool(self.fit_intercept)
         bound, offset = bound_and_offset(self.feature_bound, X, centred=centred)
         goal, shift = bound_and_offset(self.target_bound, y[:, None], centred=centred)
@@ -139,6 +165,8 @@ class Ridge(RegressorMixin, ForgettingEstimator):  # type: ignore[misc]
 
 class RidgeClassifier(ForgettingClassifier):
     """Ridge classification like `sklearn.linear_model.RidgeClassifier` that forgets rows exactly.
+
+    It keeps the products of all pairs of features, so `X` has at most 8,192 features.
 
     Parameters
     ----------
@@ -219,6 +247,7 @@ class RidgeClassifier(ForgettingClassifier):
 
     def _empty_learner(self, X: Matrix, y: NDArray[Any]) -> TikhonovClassifier:  # noqa: ARG002
         check_scalar(self.alpha, "alpha", Real, min_val=0)
+        require_feasible(X)
         bound, offset = bound_and_offset(self.feature_bound, X, centred=bool(self.fit_intercept))
         return TikhonovClassifier(
             X.shape[1],

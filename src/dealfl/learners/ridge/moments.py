@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,9 @@ from dealfl.learners.ridge.plain import (
     triangle,
 )
 
+if TYPE_CHECKING:
+    from scipy import sparse
+
 Int64s = NDArray[np.int64]
 
 MAX_BITS = 30
@@ -36,6 +40,8 @@ _ONE_CALL_ROWS = 64  # the calls of three products cost more than the fourth pro
 _FEW_ROWS = 4  # the sum of four products of 30-bit integers fits 63 bits
 _SAMPLED = 8  # rows that usually show whether numbers can be shortened
 _BLOCK_VALUES = 1 << 20  # values of a block of rows: 8 MB of floats
+_SPARSE_COST = 16  # of a product of stored values, relative to one in a product of matrices
+_SAFE_SUM = 2.0**62  # below it, the rounding of a sum of squares does not hide an overflow
 _CLEAR = 1.0 - 1e-9  # float squares are accurate to 1e-15, so pairs below this ratio are possible
 _LIMB = (1 << 24) - 1  # mask of a limb of a magnitude: four products of two limbs fit 63 bits
 _COMPARED = 1 << 14  # pairs at a time, so that their limbs stay in the cache
@@ -56,7 +62,8 @@ def packed(row: int, column: int) -> int:
 def block_rows(columns: int, bits: int) -> int:
     """Return the largest number of rows of `bits`-bit integers that are multiplied exactly."""
     exact = 1 << (53 - 2 * bits) if bits <= _ONE_PRODUCT_BITS else 1 << 20
-    return max(1, min(exact, _BLOCK_VALUES // columns))
+    useful = max(_BLOCK_VALUES // columns, columns // 2)  # adding a block takes columns² steps
+    return max(1, min(exact, useful))
 
 
 def exact_gram(rows: Int64s, bits: int, *, wide: bool, signs: Int64s | None = None) -> Integers:
@@ -94,6 +101,43 @@ def signed_gram(rows: NDArray[np.integer], signs: Int64s, bits: int, *, wide: bo
         moments = exact_gram(block, bits, wide=wide, signs=weights)
         total = total + moments if first else moments
     return total
+
+
+def is_sparse_enough(rows: sparse.csr_array, columns: int) -> bool:
+    """Return whether products of the stored values of rows are faster than those of all values."""
+    stored = np.diff(rows.indptr).astype(np.float64) + (columns - rows.shape[1])
+    return bool(_SPARSE_COST * np.square(stored).sum() < rows.shape[0] * columns**2)
+
+
+def sparse_gram(rows: sparse.csr_array, *, wide: bool) -> Integers:
+    """Return the packed lower triangle of rowsᵀ·rows from the stored values, of at most 30 bits.
+
+    The magnitude of a product of two columns, also of some of their rows, is at most the largest
+    square of a column (Cauchy-Schwarz). So 64-bit integers are exact if that fits, and otherwise
+    for products of limbs.
+
+    >>> from scipy.sparse import csr_array
+    >>> sparse_gram(csr_array([[1, 2], [3, 0]]), wide=False).tolist()
+    [10, 2, 4]
+    """
+    squares = np.bincount(rows.indices, np.square(rows.data.astype(np.float64)))
+    if squares.max(initial=0.0) < _SAFE_SUM:
+        return widened(_sparse_product(rows, rows.data), wide)
+    high, low = _split(rows.data)
+    return _combined(*(_sparse_product(rows, part) for part in (high, low, high + low)))
+
+
+def _sparse_product(rows: sparse.csr_array, values: Int64s) -> Int64s:
+    from scipy import sparse
+
+    part = sparse.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+    product = (part.T @ part).tocoo()
+    left, right = (axis.astype(np.int64) for axis in product.coords)
+    lower = left >= right
+    left, right = left[lower], right[lower]
+    cells = np.zeros(packed(rows.shape[1], 0), np.int64)
+    cells[left * (left + 1) // 2 + right] = product.data[lower]
+    return cells
 
 
 def shorten(rows: Int64s) -> tuple[NDArray[np.floating], NDArray[np.float64]] | None:

@@ -29,6 +29,7 @@ Points = NDArray[np.int32]
 
 _CLEAR = 1.0 - 1e-12  # float products are accurate to 1e-15
 _ROOM = 1 << 62  # high parts of this magnitude do not overflow by one more row
+_WIDE = 512  # columns; the indices of all cells of more take longer than row by row
 _STEPS = 32  # rows of a table that one product of matrices turns
 _BLOCK = 48  # rows of a triangle that are solved at once without LAPACK
 _AFTER = np.triu(np.ones((_STEPS, _STEPS)), 1)  # 1 for each later row
@@ -241,9 +242,16 @@ def take_triangle(products: NDArray[np.floating], units: Floats, low: Int64s, hi
 @twin
 def fill_matrix(low: Int64s, high: Int64s, units: Floats, matrix: Floats) -> None:
     """Write packed moments as a symmetric matrix, in units of each column."""
+    cells = len(matrix) * (len(matrix) + 1) // 2
+    values = Integers(low[:cells], high[:cells] if len(high) else None).to_float()
+    if len(matrix) > _WIDE:
+        for row, unit in enumerate(units):
+            start = row * (row + 1) // 2
+            matrix[row, : row + 1] = values[start : start + row + 1] * (unit * units[: row + 1])
+            matrix[:row, row] = matrix[row, :row]
+        return
     left, right = triangle(len(matrix))
-    moments = Integers(low[: len(left)], high[: len(left)] if len(high) else None)
-    values = moments.to_float() * (units[left] * units[right])
+    values *= units[left] * units[right]
     matrix[left, right] = values
     matrix[right, left] = values
 

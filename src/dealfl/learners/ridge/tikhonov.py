@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from msgspec import Meta
@@ -59,10 +59,12 @@ from dealfl.learners.ridge.moments import (
     are_possible,
     block_rows,
     exact_gram,
+    is_sparse_enough,
     packed,
     require_one_class_each,
     require_products,
     signed_gram,
+    sparse_gram,
 )
 from dealfl.learners.ridge.plain import (
     FOLLOWED,
@@ -75,6 +77,9 @@ from dealfl.learners.ridge.plain import (
 from dealfl.learners.ridge.weights import Intercept, Penalty, RidgeWeights, Solver
 from dealfl.learners.row_learner import Classifier, RowLearner
 from dealfl.settings import Positive
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Floats = NDArray[np.float64]
 Int64s = NDArray[np.int64]
@@ -263,17 +268,31 @@ class NormalEquations(RowLearner):
     def _moments(self, X: Matrix, targets: Int64s) -> tuple[Integers, Int64s]:
         """Return the moments of a batch, and its last block of rows, if they are few."""
         bits, wide, shifted = self._grid.fraction_bits, self._wide, self._weights.is_shifted
-        total = Integers.zeros(self._size, wide)
         rows = np.empty((0, self._columns), dtype=np.int64)
+        many = not shifted and X.shape[0] > _FEW
+        if many and not isinstance(X, np.ndarray) and is_sparse_enough(X, self._columns):
+            return sparse_gram(self._stored_rows(X, targets), wide=wide), rows
+        total = Integers.zeros(self._size, wide)
         for first, block in dense_blocks(X, block_rows(self._columns, bits)):
             goals = targets[first : first + len(block)]
-            many = not shifted and X.shape[0] > _FEW
             if not many or not add_rounded_gram(block, goals, self._grid, total):
                 points = self._grid.quantise(block, first, clip=self._clip)
                 rows = np.column_stack([np.ones(len(block), np.int64), points, goals])
                 moments = exact_gram(rows, bits, wide=wide)
                 total = moments if first == 0 else total + moments
         return total, rows
+
+    def _stored_rows(self, X: sparse.csr_array, targets: Int64s) -> sparse.csr_array:
+        """Return the rows [1, features, targets] of a sparse batch, as integers."""
+        from scipy import sparse
+
+        points = self._grid.quantise_stored(X.data, X.indices, X.indptr, clip=self._clip)
+        features = sparse.csr_array((points, X.indices, X.indptr), shape=X.shape)
+        ones = sparse.csr_array(np.ones((X.shape[0], 1), np.int64))
+        whole: sparse.csr_array = sparse.hstack(
+            [ones, features, sparse.csr_array(targets)], format="csr"
+        )
+        return whole
 
     def _signed(self, points: Points, signs: Int64s) -> Statistics:
         rows, bits = self._rows_at(points), self._grid.fraction_bits

@@ -74,10 +74,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     ] = 0.0
     ride_along: Annotated[
         bool,
-        Meta(
-            description="sleeping workers call while other traffic of the phone has its radio on; "
-            "in simulations only: a worker process does not notice other traffic yet"
-        ),
+        Meta(description="sleeping workers call while other traffic of the phone has its radio on"),
     ] = False
     ride_wait_s: Annotated[
         Amount, Meta(description="time for which a worker with enough examples waits for a ride")

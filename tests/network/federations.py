@@ -44,12 +44,13 @@ class Federation:
         credentials = self.broker.enrol(name, workers=workers)
         write_credentials(self.folder / f"{name}.toml", credentials)
 
-    def work(self, name: str, *options: object) -> int:
-        """Start a worker that is enrolled."""
+    def work(self, name: str, *options: object, change: str = "") -> int:
+        """Start a worker that is enrolled; `change` is one of `forks`."""
         return self.forks.start(
             self.folder / f"{name}.log",
             ["work", self.job, "--broker", self.folder / f"{name}.toml",
              "--out", self.folder / name, *options],
+            change,
         )  # fmt: skip
 
     def ask(self, path: Path, *requests: object) -> list[Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from dealfl.errors import BadInput
 from dealfl.jobs import MachineKeys, read_machine_keys
-from dealfl.network.working import MachineDevice, open_clock
+from dealfl.network.machine import MachineDevice, open_clock
 from dealfl.power import phone
 from dealfl.settings import Document
 from dealfl.worker import Device

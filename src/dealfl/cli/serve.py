@@ -149,7 +149,7 @@ WORK = command(
     option(
         "--device-command",
         metavar="COMMAND",
-        help="prints battery, charging, metered, hot, busy as JSON",
+        help="prints battery, charging, metered, hot, busy, network_active as JSON",
     ),
     run=_work,
     doc="""Run a worker of a job. It reaches the server through an MQTT broker.

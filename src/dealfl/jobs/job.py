@@ -252,8 +252,8 @@ class MachineKeys(Struct, frozen=True, kw_only=True):
     device_command: Annotated[
         Text,
         Meta(
-            description="command that prints a JSON object with what sysfs does not tell: "
-            "battery, charging, metered, hot, busy"
+            description="command that prints JSON objects with what sysfs does not tell: battery, "
+            "charging, metered, hot, busy; and network_active, if it keeps running"
         ),
     ] = ""
     sysfs: str = "/sys"  # not a key: where the tests have another tree

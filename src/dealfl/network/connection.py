@@ -164,7 +164,7 @@ class Connection:
     """A connection to one of some brokers, until it is stopped.
 
     `connected` subscribes, and repeats what the broker may have lost. `received` takes a message,
-    which it acknowledges later.
+    which it acknowledges later. `lost` is called when a connection has failed or ended by itself.
     """
 
     def __init__(
@@ -174,6 +174,7 @@ class Connection:
         received: Callable[[Delivery], None],
         *,
         will: Callable[[], Will | None] = lambda: None,
+        lost: Callable[[], None] = lambda: None,
         spread_s: Callable[[], float] = lambda: 0.0,
         keepalive_s: int = 600,
         max_pause_s: float = 120.0,
@@ -182,6 +183,7 @@ class Connection:
         self._connected = connected
         self._received = received
         self._will = will
+        self._note_loss = lost
         self._spread_s = spread_s
         self._brokers = itertools.cycle([(broker, broker.tls_context()) for broker in brokers])
         for _ in range(random.randrange(len(brokers))):  # noqa: S311
@@ -198,6 +200,7 @@ class Connection:
         self._lost = asyncio.Event()
         self._wanted = asyncio.Event()
         self._wanted.set()
+        self._unwanted = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     def publish(
@@ -250,6 +253,7 @@ class Connection:
         """Close the connection until `resume`."""
         if self._wanted.is_set():
             self._wanted.clear()
+            self._unwanted.set()
             self._lost.set()
 
     @property
@@ -260,6 +264,7 @@ class Connection:
     def resume(self) -> None:
         """Open the connection again after a rest."""
         self._wanted.set()
+        self._unwanted.clear()
 
     # -- the life of a connection ---------------------------------------------------------------
 
@@ -267,19 +272,19 @@ class Connection:
         """Stay connected until stopped."""
         attempt = 0
         while not stopped.is_set():
-            self._lost.clear()
-            was_up = await self._stay(*next(self._brokers), stopped)
-            attempt = 0 if was_up else attempt + 1
             if not self._wanted.is_set():
                 await _first(self._wanted, stopped)
                 continue
-            if stopped.is_set():
-                break
+            self._lost.clear()
+            was_up = await self._stay(*next(self._brokers), stopped)
+            attempt = 0 if was_up else attempt + 1
+            if stopped.is_set() or not self._wanted.is_set():
+                continue
+            self._note_loss()
             spread_s = max(self._spread_s(), 0.5)
             longest_s = min(spread_s * 2.0 ** min(attempt // 4, 10), self._max_pause_s)
             delay_s = max(longest_s, spread_s) * random.random()  # noqa: S311
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), delay_s)
+            await _first(stopped, self._unwanted, timeout_s=delay_s)
 
     async def _stay(
         self, broker: Credentials, tls: ssl.SSLContext | None, stopped: asyncio.Event

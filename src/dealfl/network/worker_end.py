@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from statistics import median
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,7 +24,70 @@ from dealfl.worker import Worker
 Fetched = TypeVar("Fetched", int, Published)
 
 _LOG = logging.getLogger("dealfl.network")
+_KEPT_RIDES = 1_000  # delays
+_MAX_PAUSE_S = 120.0  # after rides without a server
 _PATIENCE_S = 20.0  # for a server that is not at this broker, if there are others
+
+
+class Rides:
+    """The rides of the workers of one connection, and how soon each called.
+
+    >>> rides = Rides()
+    >>> rides.begin("w", time.monotonic() - 0.25)
+    >>> rides.note_call("w")
+    >>> str(rides)[:17]
+    '1 ride, announced'
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.delays_s: list[float] = []  # from other traffic to an announcement
+        self._since_s: dict[str, float | None] = {}  # None: it has announced itself
+        self._failed = 0  # one after the other
+        self._next_s = 0.0
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether it is not too soon after rides on which no server was reached."""
+        return time.monotonic() >= self._next_s
+
+    def begin(self, worker: str, since_s: float) -> None:
+        """Note that a worker is about to call."""
+        self._since_s[worker] = since_s
+
+    def note_call(self, worker: str) -> None:
+        """Note that a worker sends messages; the first are its announcement."""
+        since_s = self._since_s.get(worker)
+        if since_s is not None:
+            self._since_s[worker] = None
+            self._failed = 0
+            self.count += 1
+            delay_s = time.monotonic() - since_s
+            self.delays_s = [*self.delays_s[1 - _KEPT_RIDES :], delay_s]
+            extra = {"deal_worker": worker}
+            _LOG.info("announced %.3f s after other traffic began", delay_s, extra=extra)
+
+    def end(self, worker: str) -> None:
+        """Note that a worker sleeps again."""
+        self._since_s.pop(worker, None)
+
+    def fail(self) -> list[str]:
+        """Return the workers whose connection is lost; the next ride waits, ever longer."""
+        riding = list(self._since_s)
+        self._since_s.clear()
+        if riding:
+            self._next_s = time.monotonic() + min(2.0**self._failed, _MAX_PAUSE_S)
+            self._failed += 1
+        return riding
+
+    def __str__(self) -> str:
+        """Return the number of rides and their delay; empty without any."""
+        if not self.count:
+            return ""
+        return (
+            f"{self.count} ride{'s' * (self.count > 1)}, announced {median(self.delays_s):.2f} s "
+            f"after other traffic began (median; longest {max(self.delays_s):.2f} s)"
+        )
 
 
 class WorkerEnd:
@@ -39,7 +104,12 @@ class WorkerEnd:
         workers: Mapping[str, Worker],
     ) -> None:
         self.connection = Connection(
-            brokers, self._connected, self._received, will=self._will, spread_s=self._spread_s
+            brokers,
+            self._connected,
+            self._received,
+            will=self._will,
+            lost=self._note_loss,
+            spread_s=self._spread_s,
         )
         self._gateway = brokers[0].user
         self._topics = Topics(job, "")
@@ -58,6 +128,8 @@ class WorkerEnd:
         self._fetched: tuple[type, asyncio.Future[Any]] | None = None
         self._met = asyncio.Event()
         self._in_use = False
+        self.rides = Rides()
+        self.connection.rest()  # until a worker has something to say
 
     @property
     def problem(self) -> str:
@@ -71,6 +143,12 @@ class WorkerEnd:
     def wake(self, worker: str) -> None:
         """Call a worker soon, e.g. because it has new records."""
         self._pumps[worker].call()
+
+    def ride(self, worker: str, since_s: float) -> None:
+        """Let a sleeping worker call: other traffic has the radio on, since a monotonic time."""
+        if self.rides.can_begin and self._workers[worker].note_traffic(True, time.time()):
+            self.rides.begin(worker, since_s)
+            self.wake(worker)
 
     async def update_model(self, name: str, timeout_s: float) -> None:
         """Give a worker the last version, as a difference to its own if the server has that."""
@@ -222,13 +300,22 @@ class WorkerEnd:
             self.connection.rest()
         else:
             self.connection.resume()
+        if self._workers[worker].is_asleep:
+            self.rides.end(worker)
         if not messages or self._state is None:
             return
+        if self.connection.is_up:
+            self.rides.note_call(worker)
         for piece in split(encode(messages), self._state.inline_bytes):
             self.connection.publish(self._topics.up(self._gateway, worker), piece)
         trained = any(isinstance(m, Update) and m.learned for m in messages)
         if trained and self.connection.is_up:
             self.connection.traffic.count_training()
+
+    def _note_loss(self) -> None:
+        """Let workers that ride along wait for their next ride."""
+        for name in self.rides.fail():
+            self._pumps[name].change(self._workers[name].note_disconnect)
 
     def _spread_s(self) -> float:
         return 0.0 if self._state is None else self._state.spread_s

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import math
-import shlex
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
-
-import msgspec
-from msgspec import UNSET, Struct, UnsetType
 
 from dealfl.errors import BadInput
 from dealfl.jobs import (
@@ -32,21 +23,24 @@ from dealfl.learners import cycles_of
 from dealfl.network.connection import describe
 from dealfl.network.credentials import Credentials, require_role
 from dealfl.network.feed import Feed
+from dealfl.network.machine import (
+    InterfaceCounters,
+    MachineDevice,
+    open_clock,
+)
 from dealfl.network.predict_socket import PredictSocket
 from dealfl.network.processes import Health, report_health, run_together
+from dealfl.network.riding import Lookout
 from dealfl.network.worker_end import WorkerEnd
-from dealfl.power import Phone, PhoneSpending, Signalled, load_phone, machine_clock, phone
-from dealfl.power.meters import make_meter, read_machine
-from dealfl.settings import Share, read_section
+from dealfl.power import Phone, PhoneSpending, load_phone, phone
+from dealfl.power.meters import make_meter
+from dealfl.settings import read_section
 from dealfl.storage import keep_freed_memory
-from dealfl.worker import Device, Journal, MeasuredMeter, PhoneMeter, Worker, WorkerKeys
+from dealfl.worker import Journal, MeasuredMeter, PhoneMeter, Worker, WorkerKeys
 
-_LOG = logging.getLogger("dealfl.network")
 _FEED_S = 1.0
 _PROGRESS_S = 5.0
 _IDLE = 50  # a look at the files takes at most this part of the time
-_FRESH_S = 10.0  # for which an answer of the command counts
-_COMMAND_S = 5.0
 
 
 async def work(
@@ -77,6 +71,9 @@ async def work(
         feeds: list[Feed] = []
         clock = open_clock(keys, profile, stack)
         device = MachineDevice(keys, profile)
+        stack.callback(device.close)
+        counters = InterfaceCounters(keys.sysfs)
+        rides = job.sleep and job.rules.ride_along and _notices_traffic(device, counters)
         for name in credentials.workers or (credentials.user,):
             home = folder / name if credentials.workers else folder
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -99,6 +96,7 @@ async def work(
                 keys=kept,
                 min_examples=job.rules.min_examples_per_update,
                 enough=job.rules.min_waiting,
+                notices_traffic=rides,
             )
             if data is not None and source is not None:
                 feed = Feed(
@@ -121,6 +119,7 @@ async def work(
             left = sum(feed.left_bytes for feed in feeds)
             return (
                 f"{credentials.user}: {describe(end.connection)}"
+                + f", {end.rides}" * bool(end.rides.count)
                 + f", {bad:,} rows cannot be used" * (bad > 0)
                 + f", {left:,} bytes of data not read yet" * (left > 0)
                 + f"; WAITING: {problem()}" * bool(problem())
@@ -129,9 +128,17 @@ async def work(
         parts = [end.run(stopped), report_health(health, line, stopped)]
         if feeds:
             parts.append(_follow(feeds, end, health, stopped))
+        if rides:
+            parts.append(Lookout(workers, counters, device, end).run(stopped))
         if predict_socket is not None:
             parts.append(PredictSocket(predict_socket, plan, workers, end).run(stopped))
         await run_together(*parts)
+
+
+def _notices_traffic(device: MachineDevice, counters: InterfaceCounters) -> bool:
+    """Return whether anything tells of other traffic."""
+    device(time.time())  # it starts the command
+    return device.network_active is not None or counters.can_look
 
 
 def _require_alike(brokers: Sequence[Credentials]) -> Credentials:
@@ -192,77 +199,3 @@ async def _take(feed: Feed, end: WorkerEnd, health: Health, stopped: asyncio.Eve
     if rows:
         end.wake(name)
     return rows > 0
-
-
-class _Answer(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a command can tell about the device."""
-
-    battery: Share | UnsetType = UNSET
-    charging: bool | UnsetType = UNSET
-    metered: bool | UnsetType = UNSET
-    hot: bool | UnsetType = UNSET
-    busy: bool | UnsetType = UNSET
-
-
-def open_clock(keys: MachineKeys, profile: Phone | None, stack: ExitStack) -> Signalled | None:
-    """Return the clock of this machine until the stack closes; None if it is not controlled."""
-    if keys.clock == "off":
-        return None
-    frequency_mhz = 0.0
-    if keys.clock != "deal":
-        with suppress(ValueError):
-            frequency_mhz = float(keys.clock)
-        if not 0.0 < frequency_mhz < math.inf:
-            raise BadInput(f"clock is {keys.clock!r}; it must be off, deal, or a MHz above 0")
-    frequency_hz = round(frequency_mhz * 1e6)
-    return stack.enter_context(machine_clock(Path(keys.sysfs), profile, frequency_hz))
-
-
-class MachineDevice:
-    """The state of this machine, read when a worker needs it."""
-
-    def __init__(self, keys: MachineKeys, profile: Phone | None = None) -> None:
-        self._keys = keys
-        self._command = shlex.split(keys.device_command)
-        self._name = ""
-        self._capacity_j = 0.0
-        if profile:
-            self._name = profile.name
-            self._capacity_j = profile.battery.capacity_c * profile.battery.voltage_v
-        self._answer: dict[str, Any] = {}
-        self._answered_s = -math.inf
-        self._warned: set[str] = set()
-
-    def __call__(self, now_s: float) -> Device:
-        """Return the state of the machine; what cannot be read does not keep it from training."""
-        state = read_machine(self._keys.sysfs)
-        temperature_c = state.temperature_c
-        device = Device(
-            self._name,
-            state.capacity_j or self._capacity_j,
-            1.0 if state.battery is None else state.battery,
-            charging=state.charging,
-            hot=temperature_c is not None and temperature_c > self._keys.max_temperature_c,
-        )
-        return replace(device, **self._ask(now_s)) if self._command else device
-
-    def _ask(self, now_s: float) -> dict[str, Any]:
-        """Return what the user's command tells; nothing if it fails."""
-        if not 0.0 <= now_s - self._answered_s < _FRESH_S:
-            self._answered_s = now_s
-            self._answer = self._run()
-        return self._answer
-
-    def _run(self) -> dict[str, Any]:
-        try:
-            done = subprocess.run(  # noqa: S603 - the user's own command
-                self._command, capture_output=True, timeout=_COMMAND_S, check=True
-            )
-            answer = msgspec.json.decode(done.stdout, type=_Answer)
-        except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
-            if str(error) not in self._warned:
-                self._warned.add(str(error))
-                _LOG.warning("device_command %r is ignored: %s", self._command[0], error)
-            return {}
-        fields: dict[str, Any] = msgspec.to_builtins(answer)  # only those that are set
-        return fields

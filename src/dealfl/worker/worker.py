@@ -170,9 +170,13 @@ class Membership:
             self.must_announce = self.rides = False
 
     def can_ride(self, now_s: float) -> bool:
-        """Return whether a call of a sleeping worker is worth it while other traffic is there."""
+        """Return whether other traffic is there, and a sleeping worker waits for it."""
+        return self.rides and self.wants_ride(now_s)
+
+    def wants_ride(self, now_s: float) -> bool:
+        """Return whether a call of a sleeping worker is worth it when other traffic is there."""
         call = self._call
-        if call is None or not call.ride_s or not self.rides:
+        if call is None or not call.ride_s:
             return False
         waiting = self._journal.count(State.WAITING)
         return waiting >= max(call.waiting, 1) or now_s >= call.any_from_s
@@ -411,6 +415,10 @@ class Worker:
         """Note that the connection was lost; a worker that rides along waits for the next ride."""
         with self._journal.transaction(self._term):
             self._membership.note_disconnect()
+
+    def wants_ride(self, now_s: float) -> bool:
+        """Return whether the worker sleeps and would call if other traffic had the radio on."""
+        return self._membership.wants_ride(now_s)
 
     def note_traffic(self, is_on: bool, now_s: float) -> bool:
         """Note whether other traffic has the radio on; return whether a call now is worth it."""

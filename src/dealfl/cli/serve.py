@@ -3,11 +3,15 @@
 import argparse
 import logging
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
-from dealfl.cli.printing import Option, command, option, say
+from dealfl.cli.printing import JSON, Option, command, option, print_result, say
+from dealfl.errors import BadInput
 
 
 def _serve(arguments: argparse.Namespace) -> int:
@@ -38,32 +42,39 @@ def _serve(arguments: argparse.Namespace) -> int:
 def _work(arguments: argparse.Namespace) -> int:
     from dealfl.jobs import Document
     from dealfl.logs import log_to
-    from dealfl.network import read_credentials, run_until_stopped, work
+    from dealfl.network import Orders, read_credentials, run_until_stopped, work, work_once
     from dealfl.storage import make_folder
 
-    document = Document.read(arguments.job)
+    if arguments.json and not arguments.once:
+        raise BadInput("--json prints the result of one call; add --once")
+    if arguments.predict_socket and arguments.once:
+        raise BadInput("--predict-socket needs a worker that stays; remove it or --once")
     brokers = [read_credentials(path) for path in arguments.brokers]
     folder = arguments.out or Path("workers") / brokers[0].user
     make_folder(folder)
+    orders = Orders(
+        Document.read(arguments.job),
+        folder,
+        brokers,
+        data=arguments.data,
+        predict_socket=arguments.predict_socket,
+        phone_name=arguments.phone,
+        machine={
+            "meter": arguments.meter,
+            "clock": arguments.clock,
+            "device_command": arguments.device_command,
+        },
+        health=_say,
+    )
     with log_to(folder / "log.jsonl"), _warnings_shown():
-        run_until_stopped(
-            lambda stopped: work(
-                document,
-                folder,
-                brokers,
-                stopped,
-                data=arguments.data,
-                predict_socket=arguments.predict_socket,
-                phone_name=arguments.phone,
-                machine={
-                    "meter": arguments.meter,
-                    "clock": arguments.clock,
-                    "device_command": arguments.device_command,
-                },
-                health=_say,
-            )
-        )
-    return 0
+        if not arguments.once:
+            run_until_stopped(partial(work, orders))
+            return 0
+        results = run_until_stopped(partial(work_once, orders))
+    cpu_s = time.process_time()
+    plain = {"calls": [asdict(result) for result in results], "cpu_s": cpu_s}
+    print_result(arguments, plain, "\n".join(f"{each}; {cpu_s:.2f} s of CPU" for each in results))
+    return 0 if all(result.is_success for result in results) else 1
 
 
 @contextmanager
@@ -131,6 +142,8 @@ WORK = command(
         help="file that grows, or folder of files; a gateway's folder has a file or a folder for "
         "each worker",
     ),
+    option("--once", action="store_true", help="call the server once, if a call is due, and end"),
+    JSON,
     option(
         "--predict-socket",
         type=Path,
@@ -158,6 +171,7 @@ WORK = command(
       dealfl work job.toml --broker w1.toml --data data.csv     each row of a growing file, once
       dealfl work job.toml --broker w1.toml --data inbox/       all files of a folder
       dealfl work job.toml --broker hub.toml --data sensors/    a gateway: sensors/w4.csv, sensors/w5/
+      dealfl work job.toml --broker w1.toml --data inbox/ --once          from cron, or a phone's scheduler
       dealfl work job.toml --broker w1.toml --phone nexus       model the energy of this phone
       dealfl work job.toml --broker w1.toml --meter rapl --clock deal   needs root
       dealfl work job.toml --broker w1.toml --predict-socket predict.sock
@@ -165,6 +179,9 @@ WORK = command(
 
     The section [source] of the job describes the data. Files may grow and be rotated (data.csv.1);
     they must not be edited. A last line without a line end waits until it is complete.
+    With --once, the worker stores new rows, calls the server if a call is due, trains if it is selected,
+    delivers, hears of erasures, prints one line, and ends: with exit code 0, or 1 if something has to be
+    repeated by the next call.
     Ctrl-C or SIGTERM stops the worker after its current call. The same command continues.
     """,  # noqa: E501 - as wide as the help
 )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dealfl.network.serving import serve
     from dealfl.network.topics import ServerState
     from dealfl.network.worker_end import WorkerEnd
-    from dealfl.network.working import work
+    from dealfl.network.working import CallResult, Orders, work, work_once
 else:
     __getattr__ = load_when_used(
         __name__,
@@ -29,15 +29,17 @@ else:
             "serving": ("serve",),
             "topics": ("ServerState",),
             "worker_end": ("WorkerEnd",),
-            "working": ("work",),
+            "working": ("CallResult", "Orders", "work", "work_once"),
         },
     )
 
 __all__ = [
     "Broker",
     "BrokerSettings",
+    "CallResult",
     "Control",
     "Credentials",
+    "Orders",
     "Quota",
     "ServerEnd",
     "ServerState",
@@ -49,5 +51,6 @@ __all__ = [
     "run_until_stopped",
     "serve",
     "work",
+    "work_once",
     "write_credentials",
 ]

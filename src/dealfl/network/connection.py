@@ -192,7 +192,7 @@ class Connection:
         self._max_pause_s = max_pause_s
         self._in_flight = _IN_FLIGHT
         self._generation = 0
-        self._problem = ""
+        self.problem = ""  # why there is no connection
         self._client: paho.Client | None = None
         self._socket: _Socket | None = None
         self._awaited: dict[int, Callable[[], None]] = {}  # acknowledgements of the broker
@@ -273,7 +273,7 @@ class Connection:
         attempt = 0
         while not stopped.is_set():
             if not self._wanted.is_set():
-                await _first(self._wanted, stopped)
+                await first_of(self._wanted, stopped)
                 continue
             self._lost.clear()
             was_up = await self._stay(*next(self._brokers), stopped)
@@ -284,7 +284,7 @@ class Connection:
             spread_s = max(self._spread_s(), 0.5)
             longest_s = min(spread_s * 2.0 ** min(attempt // 4, 10), self._max_pause_s)
             delay_s = max(longest_s, spread_s) * random.random()  # noqa: S311
-            await _first(stopped, self._unwanted, timeout_s=delay_s)
+            await first_of(stopped, self._unwanted, timeout_s=delay_s)
 
     async def _stay(
         self, broker: Credentials, tls: ssl.SSLContext | None, stopped: asyncio.Event
@@ -317,7 +317,7 @@ class Connection:
         until_s = self._loop.time() + _PATIENCE_S
         while not (self._lost.is_set() or stopped.is_set()):
             timeout_s = self._keepalive_s / 4 if self._accepted else _PATIENCE_S / 2
-            await _first(self._lost, stopped, timeout_s=timeout_s)
+            await first_of(self._lost, stopped, timeout_s=timeout_s)
             client.loop_misc()
             self._finish_writing()
             if not self._accepted and self._loop.time() > until_s:
@@ -330,12 +330,12 @@ class Connection:
 
     def _explain(self, problem: str) -> None:
         """Log why there is no connection, once for each reason."""
-        if problem and problem != self._problem:
+        if problem and problem != self.problem:
             user = self._broker.user
             extra = {"deal_worker": user, "deal_reason": problem}  # log.jsonl has no others
             host = self._broker.host
             _LOG.warning("%s: no connection to %s: %s", user, host, problem, extra=extra)
-        self._problem = problem
+        self.problem = problem
 
     def _make(self, broker: Credentials, tls: ssl.SSLContext | None) -> paho.Client:
         client = paho.Client(
@@ -409,7 +409,7 @@ def describe(connection: Connection) -> str:
     )
 
 
-async def _first(*events: asyncio.Event, timeout_s: float | None = None) -> None:
+async def first_of(*events: asyncio.Event, timeout_s: float | None = None) -> None:
     """Wait for the first of some events."""
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)

@@ -9,11 +9,12 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 _HEALTH_S = 10.0
 
 Health = Callable[[str], None]
+Result = TypeVar("Result")
 
 
 async def report_health(health: Health, line: Callable[[], str], stopped: asyncio.Event) -> None:
@@ -31,17 +32,17 @@ async def run_together(*parts: Coroutine[Any, Any, None]) -> None:
             group.create_task(part)
 
 
-def run_until_stopped(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run a process until it ends, or until SIGTERM or Ctrl-C."""
+def run_until_stopped(main: Callable[[asyncio.Event], Awaitable[Result]]) -> Result:
+    """Run a process until it ends, or until SIGTERM or Ctrl-C; return its result."""
 
-    async def start() -> None:
+    async def start() -> Result:
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-        await main(stopped)
+        return await main(stopped)
 
     try:
-        asyncio.run(start())
+        return asyncio.run(start())
     except BaseExceptionGroup as group:  # of parts that ran together
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup):

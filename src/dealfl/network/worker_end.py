@@ -128,6 +128,7 @@ class WorkerEnd:
         self._fetched: tuple[type, asyncio.Future[Any]] | None = None
         self._met = asyncio.Event()
         self._in_use = False
+        self.asleep = asyncio.Event()  # all workers are
         self.rides = Rides()
         self.connection.rest()  # until a worker has something to say
 
@@ -135,6 +136,11 @@ class WorkerEnd:
     def problem(self) -> str:
         """Why a worker can write nothing now; empty if all can."""
         return next((pump.problem for pump in self._pumps.values() if pump.problem), "")
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the server is at this broker."""
+        return self._served and self.connection.is_up
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Work until stopped."""
@@ -296,7 +302,9 @@ class WorkerEnd:
 
     def _send(self, worker: str, messages: Sequence[Message]) -> None:
         """Send messages; the connection rests while all workers sleep and none uses the model."""
-        if not self._in_use and all(w.is_asleep for w in self._workers.values()):
+        is_asleep = all(w.is_asleep for w in self._workers.values())
+        (self.asleep.set if is_asleep else self.asleep.clear)()
+        if is_asleep and not self._in_use:
             self.connection.rest()
         else:
             self.connection.resume()

@@ -288,6 +288,7 @@ class Worker:
         min_examples: int = 1,  # new ones in an update; erasures are exempt
         enough: int = 1,  # waiting examples that are worth a round
         notices_traffic: bool = False,  # other traffic of the phone, by `note_traffic`
+        continues: str = "",  # `trace` of the process before, kept outside the journal
     ) -> None:
         self.job = job
         self.name = check_id(name)
@@ -321,8 +322,9 @@ class Worker:
             validation_share=keys.validation_share,
             tolerance=keys.recovery_tolerance,
         )
-        with journal.transaction(self._term):
-            self._membership.begin_session()
+        if continues != self._trace(self._term - 1):  # else nobody has written in between
+            with journal.transaction(self._term):
+                self._membership.begin_session()
         scheme = find_scheme(scheme_name)
         with journal.transaction(self._term):
             self._trainer = Trainer(
@@ -405,6 +407,14 @@ class Worker:
     def reconnect(self) -> None:
         """Announce the worker in the next call and repeat what has no receipt: it may be lost."""
         self._membership.must_announce = self._reconnected = True
+
+    @property
+    def trace(self) -> str:
+        """What a later process needs to continue the session; a restored journal has another."""
+        return self._trace(self._term)
+
+    def _trace(self, term: int) -> str:
+        return f"{self._journal.id} {self._journal.state.session} {term}"
 
     @property
     def is_asleep(self) -> bool:

@@ -1,4 +1,4 @@
-"""Workers that live for one call: exact whenever they are killed, and a restored journal is noticed."""
+"""Workers that live for one call: exact whenever they are killed; a restored journal is noticed."""
 
 from __future__ import annotations
 
@@ -157,7 +157,9 @@ def test_a_call_without_a_server_fails_and_says_why(
     words = ["work", job, "--broker", own, "--data", data, "--out", out, "--once"]
     assert main(words) == 1
     said = capsys.readouterr().out
-    assert said.startswith("w1: failed (the server is not at this broker); examples: 0 trained, 3 waiting")
+    assert said.startswith(
+        "w1: failed (the server is not at this broker); examples: 0 trained, 3 waiting"
+    )
     assert "s of CPU" in said
     fed.serve()
     fed.finish()

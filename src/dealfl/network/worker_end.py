@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from statistics import median
 from typing import Any, TypeVar
 
 import msgspec
@@ -84,8 +83,9 @@ class Rides:
         """Return the number of rides and their delay; empty without any."""
         if not self.count:
             return ""
+        median_s = sorted(self.delays_s)[len(self.delays_s) // 2]
         return (
-            f"{self.count} ride{'s' * (self.count > 1)}, announced {median(self.delays_s):.2f} s "
+            f"{self.count} ride{'s' * (self.count > 1)}, announced {median_s:.2f} s "
             f"after other traffic began (median; longest {max(self.delays_s):.2f} s)"
         )
 

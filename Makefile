@@ -14,7 +14,7 @@ endif
 # How to become root where that takes no password.
 ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
-.PHONY: help setup run quick test browser mosquitto podman containers check bench soak mutate docs pictures lock clean
+.PHONY: help setup run quick test browser mosquitto podman containers check bench soak mutate docs site pictures lock clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -78,7 +78,7 @@ check: $(READY)  ## style, spelling, types, imports, sizes, unreachable names, d
 	$(BIN)/hadolint containers/Containerfile containers/Containerfile.base
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec containers/compose.yaml
 
-bench: $(READY)  ## every benchmark, written to docs/benchmarks.md
+bench: $(READY)  ## every benchmark, written to docs/benchmarks.json; then `make docs`
 	$(BIN)/python benchmarks/run_all.py
 
 soak: export DEALFL_NUMBA ?= auto
@@ -95,8 +95,12 @@ pictures: $(READY) browser  ## the pictures in docs/images, from a run of an exa
 	$(BIN)/python docs/pictures.py
 	$(BIN)/python -m docs.live_picture
 
-docs: $(READY)   ## the generated pages: API, commands, keys, messages, transcripts
+docs: $(READY)   ## the generated pages: commands, keys, messages, transcripts, measurements, claims
 	$(BIN)/python -m docs.write
+
+site: $(READY)   ## the documentation as pages in site/, readable without a server
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open site/index.html"
 
 lock: $(READY)   ## resolve the pinned versions again
 	$(BIN)/python -m pip install --quiet uv
@@ -104,4 +108,4 @@ lock: $(READY)   ## resolve the pinned versions again
 	  --no-header --no-annotate --extra all --group dev pyproject.toml --output-file constraints.txt
 
 clean:           ## remove generated files
-	rm -rf $(VENV) build dist .mutation .soak .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .mutation .soak .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dealfl.simulate import describe_keys
-from docs.api_pages import api_pages
 from docs.command_page import command_page
+from docs.measured_page import measured_page
 from docs.protocol_parts import message_tables
 from docs.results_page import results_page, short_table
 from docs.system_tables import system_tables
@@ -35,13 +35,13 @@ def pages() -> dict[Path, str]:
     energy = (FOLDER / "energy.md").read_text("utf-8")
     for name, part in tables.items():
         energy = replace_part(energy, name, part)
-    api = {FOLDER / "api" / name: page for name, page in api_pages().items()}
-    return api | {
+    return {
         FOLDER / "cli.md": command_page(),
         FOLDER / "energy.md": energy,
         FOLDER / "selection.md": selection,
         jobs: before + _KEYS + describe_keys(),
         protocol: text,
+        FOLDER / "measured.md": measured_page(),
         FOLDER / "results.md": results_page(),
         README: replace_part(README.read_text("utf-8"), "results", short_table()),
     }
@@ -61,7 +61,6 @@ def replace_part(text: str, name: str, part: str) -> str:
 
 def write() -> None:
     """Write all pages."""
-    (FOLDER / "api").mkdir(exist_ok=True)
     for path, text in pages().items():
         path.write_text(text, "utf-8")
 

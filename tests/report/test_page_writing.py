@@ -10,7 +10,7 @@ from dealfl.escaping import for_html
 from dealfl.pages import Plot, page, plot_section, table
 from dealfl.report import write_page
 from dealfl.runs import RunRecord
-from tests.report.conftest import no_browser
+from tests.browser import no_browser
 
 
 def test_without_plotly_the_extra_is_named_and_nothing_is_written(

@@ -1,4 +1,4 @@
-"""Every block of docs/guide.md, run in order in an empty folder as a newcomer would."""
+"""Every block of the first pages, run in order in an empty folder as a newcomer would."""
 
 import contextlib
 import io
@@ -15,7 +15,8 @@ import pytest
 from tests.docs.blocks import find_blocks, matches
 
 ROOT = Path(__file__).parents[2]
-GUIDE = ROOT / "docs" / "guide.md"
+DOCS = ROOT / "docs"
+PAGES = [DOCS / "start.md", *sorted(DOCS.glob("tutorials/*.md"))]
 # `make run` is `dealfl run`, as a test below makes sure; two rounds are enough to try what follows
 STAND_INS = {
     "dealfl": f'exec "{sys.executable}" -m dealfl "$@"',
@@ -37,20 +38,24 @@ def _shell(folder: Path, path: Path) -> Callable[[str], str]:
     return run
 
 
-def _python() -> Callable[[str], str]:
+def _python(page: Path) -> Callable[[str], str]:
     names: dict[str, Any] = {}
 
     def run(code: str) -> str:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, str(GUIDE), "exec"), names)
+            exec(compile(code, str(page), "exec"), names)
         return printed.getvalue()
 
     return run
 
 
-def test_every_block_of_the_guide_runs_and_prints_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+
+
+@each_page
+def test_every_block_of_a_page_runs_and_prints_what_it_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
     folder, path = tmp_path / "clone", tmp_path / "bin"
@@ -60,18 +65,19 @@ def test_every_block_of_the_guide_runs_and_prints_what_it_says(
         (path / name).write_text(f"#!/bin/sh\n{line}\n")
         (path / name).chmod(0o755)
     monkeypatch.chdir(folder)
-    run = {"sh": _shell(folder, path), "python": _python()}
-    blocks = list(find_blocks(GUIDE.read_text("utf-8")))
-    assert len(blocks) > 12
+    run = {"sh": _shell(folder, path), "python": _python(page)}
+    blocks = list(find_blocks(page.read_text("utf-8")))
+    assert len(blocks) > 2
     for block in blocks:
         printed = run[block.language](block.code)
         if block.expected is not None:
-            told = f"guide.md, line {block.line}, prints:\n{printed}"
+            told = f"{page.name}, line {block.line}, prints:\n{printed}"
             assert matches(block.expected, printed), told
 
 
-def test_every_fence_of_the_guide_is_run_or_compared() -> None:
-    text = GUIDE.read_text("utf-8")
+@each_page
+def test_every_fence_of_a_page_is_run_or_compared(page: Path) -> None:
+    text = page.read_text("utf-8")
     opened = re.findall(r"^```(\w+)$", text, re.MULTILINE)
     blocks = list(find_blocks(text))
     compared = sum(block.expected is not None for block in blocks)

@@ -11,11 +11,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-__all__ = ["keep", "results_page", "short_table"]
+__all__ = ["keep", "results_page"]
 
 _KEPT = Path(__file__).parent / "results.json"
 _LONG = 90  # characters
-_MAIN = (  # beginnings of the claims that the README shows
+_MAIN = (  # beginnings of the claims on the first screen
     "PageRank: DEAL is 2 orders of magnitude faster than Original",
     "naive Bayes: DEAL is 2 orders of magnitude faster than Original",
     "naive Bayes: DEAL is one to two orders of magnitude faster than NewFL",
@@ -60,7 +60,9 @@ def results_page() -> str:
     run = "a quick run" if results["quick"] else "a full run"
     return "\n".join(
         [
-            f"{_HEAD}\n{len(claims)} claims in {run}: {totals}.\n",
+            f"{_HEAD}\n{len(claims)} claims in {run}: {totals}.\n\n## The main claims\n",
+            _short_table(claims),
+            "## All claims\n",
             _table(["claim", "paper", "fast implementation", "replica", "verdict", "why"], rows),
             "## Figures\n",
             _table(["name", "figure", "method", "duration"], figures),
@@ -70,20 +72,15 @@ def results_page() -> str:
     )
 
 
-def short_table() -> str:
-    """Return the main claims and the totals, for the README."""
-    results = json.loads(_KEPT.read_text("utf-8"))
-    rows = []
-    for name in _MAIN:
-        rows += [
-            [claim["claim"], claim["paper"], _cut(claim["here"]), claim["verdict"]]
-            for claim in results["claims"]
-            if claim["claim"].startswith(name)
-        ]
-    counts = Counter(claim["verdict"] for claim in results["claims"])
-    rest = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    table = _table(["claim", "paper", "here", "verdict"], rows)
-    return f"{table}\nOf all {len(results['claims'])} claims: {rest}."
+def _short_table(claims: list[dict[str, str]]) -> str:
+    """Return the claims on which most depends."""
+    rows = [
+        [claim["claim"], claim["paper"], _cut(claim["here"]), claim["verdict"]]
+        for name in _MAIN
+        for claim in claims
+        if claim["claim"].startswith(name)
+    ]
+    return _table(["claim", "paper", "here", "verdict"], rows)
 
 
 def _cut(text: str) -> str:

@@ -8,14 +8,13 @@ from dealfl.simulate import describe_keys
 from docs.command_page import command_page
 from docs.measured_page import measured_page
 from docs.protocol_parts import message_tables
-from docs.results_page import results_page, short_table
+from docs.results_page import results_page
 from docs.system_tables import system_tables
 from docs.transcripts import erasure_transcript, round_transcript
 
-__all__ = ["FOLDER", "README", "pages", "replace_part", "write"]
+__all__ = ["FOLDER", "pages", "replace_part", "write"]
 
 FOLDER = Path(__file__).parent
-README = FOLDER.parent / "README.md"
 
 
 def pages() -> dict[Path, str]:
@@ -43,7 +42,6 @@ def pages() -> dict[Path, str]:
         protocol: text,
         FOLDER / "measured.md": measured_page(),
         FOLDER / "results.md": results_page(),
-        README: replace_part(README.read_text("utf-8"), "results", short_table()),
     }
 
 

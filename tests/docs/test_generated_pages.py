@@ -16,10 +16,10 @@ EXAMPLE = [0.0, 0.5, 1.0]
 
 
 @pytest.mark.parametrize(
-    "name", ["cli.md", "jobs.md", "measured.md", "protocol.md", "results.md", "../README.md"]
+    "name", ["cli.md", "jobs.md", "measured.md", "protocol.md", "results.md"]
 )
 def test_a_page_is_up_to_date(name: str) -> None:
-    path = write.README if name.endswith("README.md") else write.FOLDER / name
+    path = write.FOLDER / name
     assert path.read_text("utf-8") == write.pages()[path], "run `make docs`"
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from checks.docstrings import public_modules, public_names
 
 ROOT = Path(__file__).parents[2]
-REFERENCES = {"cli.md", "jobs.md", "protocol.md", "results.md"}
+REFERENCES = {"cli.md", "jobs.md", "phones.md", "protocol.md", "results.md"}
 MOST_WORDS = 2500
 WAIT_MS = 240_000  # a busy machine is no failure
 
@@ -71,3 +71,7 @@ def test_a_page_is_short_unless_it_is_a_reference() -> None:
     pages = [path for path in ROOT.glob("docs/**/*.md") if path.name not in REFERENCES]
     long = {path.name: len(path.read_text("utf-8").split()) for path in pages}
     assert {name: words for name, words in long.items() if words > MOST_WORDS} == {}
+
+
+def test_the_readme_is_read_in_five_minutes() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= 1000

@@ -15,9 +15,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = [0.0, 0.5, 1.0]
 
 
-@pytest.mark.parametrize(
-    "name", ["cli.md", "jobs.md", "measured.md", "protocol.md", "results.md"]
-)
+@pytest.mark.parametrize("name", ["cli.md", "jobs.md", "measured.md", "protocol.md", "results.md"])
 def test_a_page_is_up_to_date(name: str) -> None:
     path = write.FOLDER / name
     assert path.read_text("utf-8") == write.pages()[path], "run `make docs`"

@@ -30,10 +30,14 @@ __all__ = [
     "OutOfBounds",
     "UnknownName",
     "WriteFailed",
+    "argument",
     "describe_without_values",
     "needs_extra",
+    "options_named",
     "unknown_name",
 ]
+
+_words = {"shell": False}  # how messages name an argument
 
 
 class DealError(Exception):
@@ -112,6 +116,53 @@ def describe_without_values(error: Exception, otherwise: str) -> str:
     if isinstance(error, Incompatible):  # it names settings
         return str(error)
     return (error.rule if isinstance(error, BadInput) else "") or otherwise
+
+
+def argument(name: str, value: object = None) -> str:
+    """Return how the caller gives an argument: in Python, or as an option of a command.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument in Python.
+    value : object, optional
+        The value to give.
+
+    Returns
+    -------
+    str
+        Words for a message.
+
+    Examples
+    --------
+    >>> argument("skip_lines", 2), argument("resume", True), argument("target")
+    ('skip_lines=2', 'resume=True', 'target=')
+    >>> with options_named():
+    ...     argument("skip_lines", 2), argument("resume", True), argument("target")
+    ('--skip-lines 2', '--resume', '--target')
+    """
+    if not _words["shell"]:
+        return f"{name}=" if value is None else f"{name}={value!r}"
+    option = f"--{name.replace('_', '-')}"
+    if value is None or value is True:
+        return option
+    return f"{option} {'no' if value is False else value}"
+
+
+@contextmanager
+def options_named() -> Iterator[None]:
+    """Let messages name arguments as options of a command, in a block.
+
+    Yields
+    ------
+    None
+        While a command runs.
+    """
+    before, _words["shell"] = _words["shell"], True
+    try:
+        yield
+    finally:
+        _words["shell"] = before
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:

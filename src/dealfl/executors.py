@@ -16,7 +16,7 @@ from importlib import import_module
 from itertools import chain, islice
 from typing import Any, TypeVar
 
-from dealfl.errors import BadInput, DealError, Incompatible, needs_extra
+from dealfl.errors import BadInput, DealError, Incompatible, argument, needs_extra
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
@@ -170,8 +170,8 @@ def open_executor(address: str) -> Iterator[Executor | None]:
         return
     host = address.removeprefix(_SCHEME)
     if host == address or ":" not in host:
-        raise BadInput(f"--executor is {address!r}; it takes {_SCHEME}HOST:PORT")
-    with needs_extra("dask", "--executor"):
+        raise BadInput(f"{argument('executor', address)}; it takes {_SCHEME}HOST:PORT")
+    with needs_extra("dask", argument("executor")):
         dask = import_module("distributed")
     try:
         client: Any = dask.Client(f"tcp://{host}", timeout=10, set_as_default=False)

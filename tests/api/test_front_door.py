@@ -214,3 +214,17 @@ def test_another_learner_or_selector_takes_none_of_the_keys_of_the_job_s_own() -
     assert "selection" not in other.document.tables
     same = dealfl.Fleet.from_job(settings={"job.learner": "tikhonov_classifier"})
     assert "penalty" in same.document.tables["learner"]
+
+
+def test_messages_name_arguments_in_python_and_options_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "same.csv"
+    file.write_text("a,b\n1,5\n2,5\n3,5\n")
+    with pytest.raises(dealfl.BadInput, match=r"choose another target=$") as refusal:
+        dealfl.Fleet.from_file(file, target="b")
+    assert "--" not in str(refusal.value)
+    assert main(["job", "init", str(file), "--target", "b", "--yes"]) == 2
+    assert capsys.readouterr().err.endswith("choose another --target\n")
+    with pytest.raises(dealfl.BadInput, match=r"choose another target=$"):  # as before
+        dealfl.Fleet.from_file(file, target="b")

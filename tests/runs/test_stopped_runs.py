@@ -139,7 +139,7 @@ def test_where_a_run_was_stopped_it_is_not_begun_again_by_accident(
     Path("runs/tiny/state-deal").write_bytes(b"nonsense")
     assert main(["run", str(job)]) == 2
     told = capsys.readouterr().err
-    assert "--resume (resume=True) continues it, --restart (restart=True) discards it" in told
+    assert "--resume continues it, --restart discards it" in told
     assert main(["run", str(job), "--resume"]) == 2
     assert "damaged" in capsys.readouterr().err
     assert main(["run", str(job), "--restart", "--no-compare"]) == 0

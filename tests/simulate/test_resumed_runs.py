@@ -100,9 +100,9 @@ def test_a_damaged_state_is_found_out(tmp_path: Path, place: int) -> None:
     damaged = bytearray(path.read_bytes())
     damaged[place] ^= 1
     path.write_bytes(bytes(damaged))
-    with pytest.raises(BadBytes, match="start again with --restart"):
+    with pytest.raises(BadBytes, match="start again with restart=True"):
         RunState.read(path)
-    with pytest.raises(BadInput, match="start again with --restart"):
+    with pytest.raises(BadInput, match="start again with restart=True"):
         RunState.read(tmp_path / "nothing")
 
 

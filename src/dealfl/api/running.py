@@ -13,7 +13,7 @@ from typing import Any
 
 from dealfl.api.fleet import Fleet
 from dealfl.api.result import Result, as_table, record_of
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, argument
 from dealfl.executors import AnyExecutor
 from dealfl.logs import log_to
 from dealfl.report import choose_line, choose_view, write_page
@@ -105,7 +105,9 @@ def run(
     )
     if out is None:
         if resume or restart:
-            raise BadInput("a run without a folder leaves nothing to resume; give out=")
+            raise BadInput(
+                f"a run without a folder leaves nothing to resume; give {argument('out')}"
+            )
         with choose_view(sys.stderr, fleet.name, verbose) as view:
             outcomes = running.run(view)
         assert running.statistics is not None, "a run that has ended has a model"
@@ -137,16 +139,18 @@ def _run_in_folder(
 
 def _prepare(folder: RunFolder, fleet: Fleet, *, resume: bool, restart: bool) -> None:
     if resume and restart:
-        raise BadInput("--resume continues a run and --restart discards it; give one of them")
+        raise BadInput(_both("a run"))
     if resume:
         if not folder.resumable:
-            raise BadInput(f"{folder.path} holds no run that was stopped; leave out --resume")
+            raise BadInput(
+                f"{folder.path} holds no run that was stopped; leave out {argument('resume', True)}"
+            )
         return
     if (folder.resumable or folder.finished) and not restart:
-        stopped = "a run that was stopped; --resume (resume=True) continues it, "
+        stopped = f"a run that was stopped; {argument('resume', True)} continues it, "
         raise BadInput(
             f"{folder.path} holds {stopped if folder.resumable else 'a finished run; '}"
-            "--restart (restart=True) discards it, --out FOLDER (out=) writes elsewhere"
+            f"{argument('restart', True)} discards it, another {argument('out')} keeps it"
         )
     copied = {} if fleet.data is None else {fleet.document.tables["source"]["file"]: fleet.data}
     folder.prepare(fleet.job_text(), {file: data.text() for file, data in copied.items()})
@@ -323,7 +327,9 @@ def kept_in(
     """Yield the outcomes that a folder keeps, while no other process writes them."""
     if out is None:
         if resume or restart:
-            raise BadInput("a sweep without a folder leaves nothing to resume; give --out (out=)")
+            raise BadInput(
+                f"a sweep without a folder leaves nothing to resume; give {argument('out')}"
+            )
         yield None
         return
     folder = Path(out)
@@ -336,19 +342,24 @@ def kept_in(
     except KeyboardInterrupt:
         raise Interrupted(
             f"the sweep was stopped; {folder} keeps {len(kept)} simulations, and the same call "
-            "with --resume (resume=True) continues it"
+            f"with {argument('resume', True)} continues it"
         ) from None
     finally:
         release()
 
 
+def _both(what: str) -> str:
+    resume, restart = argument("resume", True), argument("restart", True)
+    return f"{resume} continues {what} and {restart} discards it; give one of them"
+
+
 def _require_choice(kept: KeptOutcomes, folder: Path, *, resume: bool, restart: bool) -> None:
     if resume and restart:
-        raise BadInput("--resume continues a sweep and --restart discards it; give one of them")
+        raise BadInput(_both("a sweep"))
     if restart:
         kept.clear()
     elif len(kept) and not resume:
         raise BadInput(
-            f"{folder} keeps {len(kept)} simulations; --resume (resume=True) continues, --restart "
-            "(restart=True) discards them, --out FOLDER (out=) writes elsewhere"
+            f"{folder} keeps {len(kept)} simulations; {argument('resume', True)} continues, "
+            f"{argument('restart', True)} discards them, another {argument('out')} keeps them"
         )

@@ -19,7 +19,7 @@ from dealfl import __version__
 from dealfl.cli.parsing import Parser
 from dealfl.cli.printing import Command, format_table, print_result, say
 from dealfl.cli.simulate import read_values
-from dealfl.errors import BadInput, DealError
+from dealfl.errors import BadInput, DealError, options_named
 
 __all__ = ["format_table", "main", "parser", "print_result", "read_values", "say"]
 
@@ -90,7 +90,8 @@ def main(words: Sequence[str] | None = None) -> int:
     given = (sys.argv[1:] if words is None else list(words)) or ["--help"]
     arguments = parser(given[0]).parse_args(given)
     try:
-        code = int(arguments.run(arguments))
+        with options_named():
+            code = int(arguments.run(arguments))
         sys.stdout.flush()
     except DealError as error:
         say(f"dealfl: {error}", file=sys.stderr)

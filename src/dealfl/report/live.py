@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from dealfl.errors import argument
 from dealfl.escaping import for_terminal
 from dealfl.report.wording import format_age, format_duration, format_energy, format_quality
 from dealfl.runs import Watcher
@@ -283,7 +284,12 @@ class LiveView(Watcher):
             rows.add_row(name, shown)
         scheme = f" · {self._scheme} ({self._place} of {self._of})"
         title = Text(for_terminal(self._title) + scheme)  # a plain string would be markup
-        return Panel(rows, title=title, subtitle="Ctrl-C stops; --resume continues", expand=False)
+        return Panel(
+            rows,
+            title=title,
+            subtitle=f"Ctrl-C stops; {argument('resume', True)} continues",
+            expand=False,
+        )
 
     def _lines(self) -> list[tuple[str, Any]]:
         from rich.progress_bar import ProgressBar

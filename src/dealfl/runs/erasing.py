@@ -23,7 +23,7 @@ from dealfl.erasure import (
     split_entry,
     verify_certificate,
 )
-from dealfl.errors import BadBytes, BadInput
+from dealfl.errors import BadBytes, BadInput, argument
 from dealfl.logs import log
 from dealfl.runs.erasures import CERTIFICATES, certify, find_queued, put_request
 from dealfl.runs.finished_run import (
@@ -190,7 +190,9 @@ def _read_note(path: Path) -> tuple[ErasureRequest, str]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=tuple[ErasureRequest, str])
     except msgspec.MsgspecError as error:
-        raise BadBytes(f"{path} is damaged ({error}); run again with --restart") from error
+        raise BadBytes(
+            f"{path} is damaged ({error}); run again with {argument('restart', True)}"
+        ) from error
 
 
 def _find_certificate(run: RunFolder, request: str, *, final: bool = False) -> Path | None:

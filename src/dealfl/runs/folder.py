@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from dealfl.errors import BadBytes, BadInput, DealError
+from dealfl.errors import BadBytes, BadInput, DealError, argument
 from dealfl.jobs import Document
 from dealfl.runs.result import RunProgress, RunRecord
 from dealfl.server import Ledger
@@ -116,7 +116,9 @@ class RunFolder:
         try:
             return bytes.fromhex(path.read_text("ascii"))
         except ValueError:
-            raise BadBytes(f"{path} is damaged; start again with --restart") from None
+            raise BadBytes(
+                f"{path} is damaged; start again with {argument('restart', True)}"
+            ) from None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -131,7 +133,8 @@ class RunFolder:
             if is_disk_failure(error):
                 raise refused_write(self.path, error) from error
             raise BadInput(
-                f"{self.path} cannot be written ({error.strerror}); use another folder with --out"
+                f"{self.path} cannot be written ({error.strerror}); use another folder with "
+                f"{argument('out')}"
             ) from error
 
     @contextmanager
@@ -151,7 +154,9 @@ class RunFolder:
         if (own := self.document()) is None:
             self.prepare(toml_document(document.tables))
         elif own.tables != document.tables:
-            raise BadInput(f"{self.path} belongs to another job; use another folder with --out")
+            raise BadInput(
+                f"{self.path} belongs to another job; use another folder with {argument('out')}"
+            )
 
     def discard_state(self) -> None:
         """Delete the saved state and incomplete files."""
@@ -170,7 +175,9 @@ class RunFolder:
         try:
             return msgspec.msgpack.decode(path.read_bytes(), type=dict[str, Outcome])
         except msgspec.MsgspecError as error:
-            raise BadBytes(f"{path} is damaged ({error}); run again with --restart") from error
+            raise BadBytes(
+                f"{path} is damaged ({error}); run again with {argument('restart', True)}"
+            ) from error
 
     def save_outcomes(self, outcomes: dict[str, Outcome]) -> None:
         """Write the outcomes of finished schemes, and delete their saved states."""
@@ -186,7 +193,9 @@ class RunFolder:
         try:
             return msgspec.msgpack.decode(path.read_bytes(), type=RunRecord)
         except msgspec.MsgspecError as error:
-            raise BadBytes(f"{path} is damaged ({error}); run again with --restart") from error
+            raise BadBytes(
+                f"{path} is damaged ({error}); run again with {argument('restart', True)}"
+            ) from error
 
     def save_record(self, record: RunRecord) -> None:
         """Write what a run reports, without the name of the person who was erased."""

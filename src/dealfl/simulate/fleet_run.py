@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from dealfl.errors import BadBytes, BadInput, DealError
+from dealfl.errors import BadBytes, BadInput, DealError, argument
 from dealfl.exact import Statistics, prefer_loops
 from dealfl.jobs import Reading, Records
 from dealfl.learners import StoredRecord, cycles_of, statistics_of
@@ -99,17 +99,21 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
             content = path.read_bytes()
         except OSError as error:
             raise BadInput(
-                f"{path} cannot be read ({error.strerror}); start again with --restart"
+                f"{path} cannot be read ({error.strerror}); start again with "
+                f"{argument('restart', True)}"
             ) from error
         body = memoryview(content)[len(_MAGIC) : -32]
         if content[: len(_MAGIC)] + content[-32:] != _MAGIC + hashlib.sha256(body).digest():
-            raise BadBytes(f"{path} is damaged or has another version; start again with --restart")
+            raise BadBytes(
+                f"{path} is damaged or has another version; start again with "
+                f"{argument('restart', True)}"
+            )
         head, *contents = _split(memoryview(zlib.decompressobj().decompress(body, _MAX_BYTES)))
         try:
             state = msgspec.msgpack.decode(head, type=cls)
         except msgspec.MsgspecError as error:
             raise BadBytes(
-                f"{path} cannot be used ({error}); start again with --restart"
+                f"{path} cannot be used ({error}); start again with {argument('restart', True)}"
             ) from error
         named = zip(state.contents, contents, strict=True)
         return msgspec.structs.replace(
@@ -503,7 +507,7 @@ class FleetRun:
         if state.fleet != self._fingerprint():
             raise BadInput(
                 "the job, its data or its base model changed since the run was interrupted; "
-                "undo the change, or start again with --restart"
+                f"undo the change, or start again with {argument('restart', True)}"
             )
         for name, database in self._databases().items():
             database.replace_content(state.contents[name]())

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from dealfl.errors import BadBytes, BadInput, needs_extra
+from dealfl.errors import BadBytes, BadInput, argument, needs_extra
 from dealfl.executors import AnyExecutor, call_each
 from dealfl.jobs import Data, Document, Plan, Reading
 from dealfl.simulate.fleet import FleetSpec, read_fleet
@@ -202,7 +202,9 @@ class KeptOutcomes:
         try:
             return msgspec.msgpack.decode(path.read_bytes(), type=Outcome)
         except msgspec.MsgspecError as error:
-            raise BadBytes(f"{path} is damaged ({error}); run again with --restart") from error
+            raise BadBytes(
+                f"{path} is damaged ({error}); run again with {argument('restart', True)}"
+            ) from error
 
     def put(self, key: str, outcome: Outcome) -> None:
         """Store the outcome of a simulation."""

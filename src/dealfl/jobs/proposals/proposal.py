@@ -12,7 +12,7 @@ from typing import Any
 
 from dealfl.data.readers import Layout
 from dealfl.data.sources import Bounded, Column, MemoryRows, MemoryTable, WordColumn
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, argument
 from dealfl.jobs.proposals.survey import (
     Found,
     Image,
@@ -115,8 +115,9 @@ def _require_readable_time(roles: Roles, columns: Sequence[Found]) -> None:
     for column in columns:
         if column.name == roles.time and column.kind not in ("number", "date"):
             raise BadInput(
-                f"--time {column.name}: {column.stray!r} is neither a number nor an ISO date such "
-                f"as 2024-12-31; convert the column, or give --time {NO_COLUMN}"
+                f"{argument('time', column.name)}: {column.stray!r} is neither a number nor an ISO "
+                "date such as 2024-12-31; convert the column, or give "
+                f"{argument('time', NO_COLUMN)}"
             )
 
 
@@ -180,7 +181,8 @@ def propose_features(
         reasons = "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
         raise BadInput(
             f"no column is left as a feature to predict {roles.target!r} "
-            f"({reasons or 'it is the only column'}); choose another --target, or add columns"
+            f"({reasons or 'it is the only column'}); choose another {argument('target')}, "
+            "or add columns"
         )
     return features, left_out
 
@@ -198,7 +200,7 @@ def _classes(target: Found, learner: str) -> tuple[str | float, ...]:
     if target.is_constant:
         raise BadInput(
             f"the target {target.name!r} has {'only one value' if target.values else 'no values'}, "
-            "so nothing can be learned; choose another --target"
+            f"so nothing can be learned; choose another {argument('target')}"
         )
     regression = learner in learners_for("regression")
     if target.kind == "number" and (regression or not learner):
@@ -208,12 +210,12 @@ def _classes(target: Found, learner: str) -> tuple[str | float, ...]:
     if regression or target.kind == "date":
         raise BadInput(
             f"the target {target.name!r} holds {target.kind}s, which cannot be predicted as "
-            "numbers; choose another --target or --learner"
+            f"numbers; choose another {argument('target')} or {argument('learner')}"
         )
     if target.overflown or target.distinct > _MOST_CLASSES:
         raise BadInput(
             f"the target {target.name!r} has {target.distinct:,} different values; the limit for "
-            f"classes is {_MOST_CLASSES}: choose another --target"
+            f"classes is {_MOST_CLASSES}: choose another {argument('target')}"
         )
     if target.kind == "number":
         return tuple(sorted({_label(word) for word in target.words}))
@@ -528,7 +530,8 @@ def _rating_keys(columns: Sequence[Found], roles: Roles, n_items: int | None) ->
         rating = column_of[roles.rating]
         if rating.kind != "number":
             raise BadInput(
-                f"the rating column {rating.name!r} holds {rating.kind}s; choose another --rating"
+                f"the rating column {rating.name!r} holds {rating.kind}s; choose another "
+                f"{argument('rating')}"
             )
         keys["liked_from"] = _liked_from(rating)
     if n_items is None:
@@ -611,7 +614,7 @@ def _start_table(
     if len(columns) == 1:
         raise BadInput(
             f"{path} has one column only, {columns[0].name!r}: there is nothing to learn it from; "
-            "if it holds several, give the character between them with --delimiter"
+            f"if it holds several, give the character between them with {argument('delimiter')}"
         )
     roles = ask_roles(wishes.roles, columns, ("target!", "owner", "time"), ask)
     if columns[0].rows == 1:

@@ -37,7 +37,7 @@ from dealfl.data.sources import (
     open_table,
     report_progress,
 )
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, argument
 from dealfl.settings import toml_value
 
 _BLOCK = 1 << 20
@@ -142,14 +142,14 @@ def _require_start(path: Path, numbered: list[tuple[int, str]], delimiter: str) 
                 return
             raise BadInput(
                 f"{path}: line {numbered[0][0]} is not part of a table; the rows with {width} "
-                f"cells start on line {number}: give --skip-lines {number - 1}"
+                f"cells start on line {number}: give {argument('skip_lines', number - 1)}"
             )
         if index == 0 and any(map(_is_value, rows[0])):
             return  # an ordinary row that is too short or too long
         if index == 0 and len(rows[0]) == width - 1:
             raise BadInput(
                 f"{path}: the first row names {width - 1} columns, but rows have {width} cells; "
-                "add a name for the first column, or give --header no"
+                f"add a name for the first column, or give {argument('header', False)}"
             )
 
 

@@ -1,5 +1,7 @@
 # `make run` and `make test` install what they need; see CONTRIBUTING.md for the rest.
-PYTHON ?= python3.11
+# The first Python that is new enough.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
+  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
@@ -21,14 +23,27 @@ help:            ## list the targets
 
 setup: $(READY)  ## a virtual environment with everything pinned
 
-$(READY): constraints.txt pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is needed; or say make PYTHON=…" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: install one, or say make PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(READY): constraints.txt pyproject.toml | $(BIN)/python
+	@echo "installing what the tests need into $(VENV): 1.6 GB, some minutes"
+	@$(INSTALL) --require-hashes -r constraints.txt
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-run: $(READY)    ## the main job: phones learn handwritten digits, forget some, and compare
+# What a run needs is a fourth of it; where everything is installed, nothing is missing.
+LIGHT  := $(VENV)/.light
+$(LIGHT): constraints-run.txt pyproject.toml | $(BIN)/python
+	@test -f $(READY) || { \
+	  echo "installing what a run needs into $(VENV): 380 MB, a minute or two" && \
+	  $(INSTALL) --require-hashes -r constraints-run.txt && \
+	  $(INSTALL) --no-deps --no-build-isolation --editable .; }
+	@touch $@
+
+run: $(LIGHT)    ## the main job: phones learn handwritten digits, forget some, and compare
 	@$(BIN)/dealfl run
 
 QUICK := tests/statistics tests/learners tests/features tests/transport tests/server tests/worker \
@@ -38,18 +53,19 @@ quick: $(READY)  ## the tests of a minute: no system packages, no browser, no br
 	  $(foreach name,compiled interrupts wiring claims odd_arrays selectors batches killed failing hostile promises,--ignore-glob='*$(name)*')
 
 test: $(READY) browser mosquitto  ## all tests, doctests included
+	@echo "all tests: about ten minutes on two cores; what is skipped, and why, is told at the end"
 	$(BIN)/python -m pytest -n 2
 
 browser:         ## chromium, in which the tests open the pages; installed where that is allowed
 	@command -v chromium >/dev/null || { \
-	  echo "installing chromium, in which the tests open the pages" && { \
+	  echo "installing the system package chromium, in which the tests open the pages" && { \
 	  $(ROOT) apt-get update -qq && \
 	  $(ROOT) apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1; } || \
 	  echo "NO CHROMIUM, AND IT CANNOT BE INSTALLED HERE: tests of the pages are skipped" >&2
 
 mosquitto:       ## the MQTT broker of the network tests, and hosts for it; installed where that is allowed
 	@PATH="$$PATH:/usr/sbin"; { command -v mosquitto && command -v ip && command -v iptables; } \
-	  >/dev/null || { echo "installing mosquitto and iptables for the network tests" && { \
+	  >/dev/null || { echo "installing the system packages mosquitto, iproute2 and iptables for the network tests" && { \
 	  $(ROOT) apt-get update -qq && \
 	  $(ROOT) apt-get install -y -qq --no-install-recommends mosquitto iproute2 iptables; \
 	  } >/dev/null 2>&1; } || \
@@ -59,7 +75,7 @@ PODMAN := podman runc netavark aardvark-dns debootstrap
 podman:          ## what `make containers` needs; installed where that is allowed
 	@PATH="$$PATH:/usr/sbin"; { command -v podman && command -v runc && command -v debootstrap && \
 	  test -x /usr/lib/podman/netavark; } >/dev/null || { \
-	  echo "installing $(PODMAN)" && { \
+	  echo "installing the system packages $(PODMAN)" && { \
 	  $(ROOT) apt-get update -qq && \
 	  $(ROOT) apt-get install -y -qq --no-install-recommends $(PODMAN); } >/dev/null 2>&1; } || \
 	  echo "NO PODMAN, AND IT CANNOT BE INSTALLED HERE: the containers are not tried" >&2
@@ -106,6 +122,9 @@ lock: $(READY)   ## resolve the pinned versions again
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
 	  --no-header --no-annotate --extra all --group dev pyproject.toml --output-file constraints.txt
+	$(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
+	  --no-header --no-annotate --extra report --extra sklearn --extra worker --group install \
+	  --constraint constraints.txt pyproject.toml --output-file constraints-run.txt
 
 clean:           ## remove generated files
 	rm -rf $(VENV) build dist site .mutation .soak .pytest_cache .mypy_cache .ruff_cache .hypothesis

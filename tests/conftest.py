@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         names = getattr(item, "fixturenames", ())
         if "real" in names or "require_data" in names or item.path.parent.name == "data":
             item.add_marker("data")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say once for each reason how many tests were skipped, however quiet the rest is."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[-1]).removeprefix("Skipped: ") for report in skipped)
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason}")
 
 
 @pytest.fixture(autouse=True)

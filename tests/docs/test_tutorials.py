@@ -95,3 +95,12 @@ def test_dots_stand_for_anything_and_nothing_else_does() -> None:
     assert matches("a\n…\nz\n", "a\nb\nc\nz\n")
     assert not matches("a … c\n", "a b d\n")
     assert not matches("a\n…\nz\n", "a\nb\n")
+
+
+def test_a_run_installs_less_than_the_tests_and_the_same_versions() -> None:
+    def pinned(name: str) -> set[str]:
+        return set(re.findall(r"^[\w.-]+==\S+", (ROOT / name).read_text(), re.MULTILINE))
+
+    light, whole = pinned("constraints-run.txt"), pinned("constraints.txt")
+    assert light < whole
+    assert not any(pin.startswith(("numba", "pytest", "mkdocs")) for pin in light)

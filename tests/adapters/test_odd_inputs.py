@@ -9,8 +9,21 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from dealfl.errors import BadInput, DealError
-from dealfl.sklearn import KNeighborsClassifier, MultinomialNB, Ridge, RidgeClassifier
-from tests.learners.test_odd_arrays import CLASSES, ROWS, odd_sparse, odd_tables, odd_targets
+from dealfl.sklearn import (
+    ItemRecommender,
+    KNeighborsClassifier,
+    MultinomialNB,
+    Ridge,
+    RidgeClassifier,
+)
+from tests.learners.test_odd_arrays import (
+    CLASSES,
+    HISTORIES,
+    ROWS,
+    odd_sparse,
+    odd_tables,
+    odd_targets,
+)
 
 TARGETS = ROWS[:, 0].copy()
 ESTIMATORS: dict[str, tuple[Any, Any]] = {
@@ -143,3 +156,58 @@ def test_missing_values_of_frames_are_named() -> None:
     frame = pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64")})
     with pytest.raises(BadInput, match="NaN"):
         Ridge().fit(frame, [1.0, 2.0, 3.0])
+
+
+def odd_ids() -> Iterator[tuple[str, Any]]:
+    """Yield ids in many forms, of which most are none."""
+    for kind in (">i8", "u1", "f8", "?", "O", "U1", "S1", "M8[s]", "c16"):
+        yield kind, np.array([1]).astype(kind)
+    yield "unsigned", np.array([2**64 - 1], np.uint64)
+    yield "masked", np.ma.array([1, 2], mask=[True, False])
+    things: tuple[Any, ...] = (
+        True,
+        1.0,
+        "1",
+        b"1",
+        None,
+        2**70,
+        -1,
+        [2**70],
+        [[1]],
+        [],
+        {},
+        {1},
+        [1, [2]],
+        1j,
+    )
+    for thing in (*things, object(), ["a"], np.array(1)):
+        yield repr(thing)[:15], thing
+
+
+def test_a_recommender_answers_any_table_and_any_ids_or_refuses_them() -> None:
+    problems = []
+    model = ItemRecommender(n_items=6).fit(HISTORIES)
+    given_calls: list[tuple[str, str, tuple[Any, ...]]] = []
+    for name, given in (*odd_tables(HISTORIES), *odd_sparse(HISTORIES)):
+        given_calls += [(name, method, (given,)) for method in ("fit", "partial_fit")]
+        given_calls.append((name, "recommend", ([0] * 6, given)))
+    for name, given in odd_ids():
+        given_calls += [(name, method, (given,)) for method in ("forget", "recommend")]
+        given_calls.append((name, "similar_items", (given,)))
+        given_calls.append((f"users {name}", "partial_fit", (HISTORIES[:1], given)))
+        given_calls.append((f"hidden {name}", "similar_items", (0, 3, given)))
+    for name, method, arguments in given_calls:
+        if problem := answer(model, method, arguments):
+            problems.append(f"{method} of {name}: {problem}")
+        model = ItemRecommender(n_items=6).fit(HISTORIES)
+    assert not problems, "\n".join(problems)
+
+
+def test_histories_in_another_form_are_the_same() -> None:
+    digest = ItemRecommender().fit(HISTORIES).digest()
+    forms = {**dict(odd_tables(HISTORIES)), **dict(odd_sparse(HISTORIES))}
+    for form in (*SAME_TABLES, ">i8", "?", "u1", "f2", "matrix"):
+        assert ItemRecommender().fit(forms[form]).digest() == digest, form
+    for form in ("masked", "with nan", "with inf", "c16", "U9", "M8[s]", "start -1 of -1"):
+        with pytest.raises(BadInput, match="user_items"):
+            ItemRecommender().fit(forms[form])

@@ -14,13 +14,14 @@ from sklearn.utils import check_scalar  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dealfl.errors import BadInput, NotLearned
-from dealfl.learners import PersonalizedPageRank
-from dealfl.sklearn.base import Learned
+from dealfl.learners import PersonalizedPageRank, as_matrix, column_array
+from dealfl.sklearn.base import Learned, without_mask
 
 Floats = NDArray[np.float64]
 Items = NDArray[np.int64]
 Ranked = tuple[Items, Floats]
 
+_MAX_ID = (1 << 63) - 1
 _NO_SCORE = -float(np.finfo(np.float32).max)  # beside id −1: no further item, as in `implicit`
 
 
@@ -254,16 +255,18 @@ def _histories_of(user_items: object) -> tuple[list[Items], int]:
     """Return the items of each user, and the number of columns."""
     if isinstance(user_items, list | tuple):
         return _listed(user_items)
-    table: Any = user_items if sparse.issparse(user_items) else np.asarray(user_items)
-    if table.ndim not in (1, 2):
-        raise BadInput(f"user_items has shape {table.shape}; give a table with a row per user")
+    table: Any = without_mask(user_items, "user_items")
     try:
-        matrix: sparse.csr_array = sparse.csr_array(table.reshape(-1, table.shape[-1])).copy()
-        matrix.check_format(full_check=True)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
+        table = table if sparse.issparse(table) else column_array(table)
+        table = table.reshape(1, -1) if table.ndim == 1 else table
+        matrix = sparse.csr_array(as_matrix(table, table.shape[-1]).astype(np.float64))
     except (TypeError, ValueError, IndexError, OverflowError, NotImplementedError) as error:
-        raise BadInput(f"user_items is not a table of numbers: {error}") from None
+        raise BadInput(f"user_items is no table of numbers with a row per user: {error}") from None
+    if not np.isfinite(matrix.data).all():
+        raise BadInput(
+            "user_items has a value that is no finite number; give 0 for what is missing"
+        )
+    matrix.eliminate_zeros()
     rows = np.split(matrix.indices.astype(np.int64), matrix.indptr[1:])
     return rows[:-1], matrix.shape[1]
 
@@ -286,9 +289,14 @@ def _matrix(histories: Collection[Items], n_items: int) -> sparse.csr_array:
 
 
 def _ids(ids: int | ArrayLike) -> list[int]:
-    numbers = np.atleast_1d(np.asarray(ids))
-    if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in "iu"):
-        raise BadInput(f"{ids!r} is not an id or a list of ids: give whole numbers")
+    wrong = f"{ids!r} is not an id or a list of ids: give whole numbers of 64 bits"
+    try:
+        numbers = np.atleast_1d(np.asarray(without_mask(ids, "the list of ids")))
+    except ValueError:  # rows of different lengths
+        raise BadInput(wrong) from None
+    whole = not len(numbers) or numbers.dtype.kind in "iu"
+    if numbers.ndim != 1 or not whole or (numbers > _MAX_ID).any():
+        raise BadInput(wrong)
     return list(map(int, numbers))
 
 

@@ -1,7 +1,8 @@
 """A SQLite file that survives kill −9: transactions, terms, copies, removal of deleted bytes.
 
 SQLite overwrites deleted bytes (`secure_delete`), but a copy may stay in the write-ahead log, and
-another one in an unused part of a page. A checkpoint empties the log; `compact` rewrites all pages.
+another one in an unused part of a page, or in a free page. A checkpoint empties the log; `compact`
+rewrites all pages.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Database:
     remedy: ClassVar[str]
     tables: ClassVar[str]
     own_table: ClassVar[str]
+    overwrites_free_pages: ClassVar[bool] = True  # else they stay until they are used or `compact`
     finish_copy: ClassVar[tuple[str, ...]] = ("DELETE FROM settings WHERE name = 'compact'",)
 
     def __init__(
@@ -88,7 +90,8 @@ class Database:
         return find_write_failure(self.path, error) or damaged
 
     def _open(self) -> None:
-        cleaned = "FAST" if self.path == ":memory:" else "ON"  # `content` removes free pages
+        is_clean = self.overwrites_free_pages and self.path != ":memory:"
+        cleaned = "ON" if is_clean else "FAST"
         for pragma in (f"secure_delete = {cleaned}", "journal_mode = WAL", "synchronous = FULL"):
             self._db.execute(f"PRAGMA {pragma}")
         if self.version == 0:

@@ -173,6 +173,7 @@ class Journal(Database):
     remedy = "restore a backup, or remove it and let the worker join again"
     tables = _TABLES
     own_table = "outbox"
+    overwrites_free_pages = False  # twice the bytes of every update, on a phone's flash
     finish_copy = (*Database.finish_copy, _INDEX_OWNERS)
 
     _state_bytes = b""  # of the state in the file

@@ -17,6 +17,7 @@ from dealfl.protocol import Message, Pump, Step
 
 _LOG = logging.getLogger("dealfl.network")
 _PAUSE_S = 1.0  # after the disk was full
+_MAX_DOZE_S = 60.0  # between two looks at the clock
 _BATCH = 200  # senders in one commit
 _SHARE = 200  # messages of one sender in one commit: nobody waits for who sends many
 
@@ -74,8 +75,20 @@ class RealPump(Pump):
             return
         if self._next is not None:
             self._next.cancel()
-        delay_s = max(moment_s - time.time(), 0.0)
-        self._next = asyncio.get_running_loop().call_later(delay_s, self._call)
+        self._wait(moment_s, time.time())
+
+    def _wait(self, moment_s: float, last_s: float) -> None:
+        """Call at a time of the clock on the wall, or when it has jumped back.
+
+        The timers of the event loop stand still while a phone is suspended.
+        """
+        now_s = time.time()
+        if last_s <= now_s < moment_s:
+            delay_s = min(moment_s - now_s, _MAX_DOZE_S)
+            loop = asyncio.get_running_loop()
+            self._next = loop.call_later(delay_s, self._wait, moment_s, now_s)
+        else:
+            self._next = asyncio.get_running_loop().call_soon(self._call)
 
     def _call(self) -> None:
         """Handle what has arrived, in one commit."""

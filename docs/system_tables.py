@@ -82,7 +82,6 @@ _TABLES = {
             "hours until right again": "hours until within 3 points of a fleet that begins at the "
             "change",
             "seeds that recover": "seeds that recover",
-            "false alarms a phone and week": "false alarms a phone and week, without a change",
         },
     ),
     "reviews": (
@@ -91,7 +90,7 @@ _TABLES = {
             name: name
             for name in (
                 "held back %", "accuracy", "examples learned", "learned back", "J of computing",
-                "J of reviews", "J of whole devices",
+                "J of reviews",
             )
         },
     ),

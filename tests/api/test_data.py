@@ -158,3 +158,20 @@ def test_all_schemes_of_a_run_share_examples_that_are_read_once(
     assert len(read) == 1
     dealfl.sweep(fleet, {"job.forget_fraction": ["0", "0.1"]}, 2, 1, verbose=False)
     assert len(read) == 2
+
+
+def test_truths_are_predicted_as_truths_and_mixed_lists_as_frames() -> None:
+    ages = np.arange(60)
+    frame = pd.DataFrame(
+        {"age": ages, "city": np.where(ages % 2, "Ulm", "Bonn"), "new": ages % 3 == 0}
+    )
+    fleet = dealfl.Fleet.from_arrays(frame, ages > 30, workers=2)
+    result = dealfl.run(fleet, rounds=1, verbose=False)
+    predicted = result.predict(frame)
+    assert predicted.dtype == np.bool_
+    mixed = [[int(age), city, bool(new)] for age, city, new in frame.to_numpy()]
+    assert result.predict(mixed).tolist() == predicted.tolist()
+    numbers = dealfl.run(
+        dealfl.Fleet.from_arrays(frame, (ages > 30) * 1, workers=2), rounds=1, verbose=False
+    )
+    assert numbers.predict(frame).dtype == np.int64

@@ -13,7 +13,7 @@ from dealfl.cli import main
 from dealfl.data import CATALOG
 from dealfl.errors import BadInput
 from dealfl.jobs import Document, Job, read_plan
-from dealfl.learners import LEARNERS, NaiveBayes, learners_for
+from dealfl.learners import LEARNERS, Learner, NaiveBayes, learners_for, settings_for
 from dealfl.power import PHONES, phone
 from dealfl.registry import Registry, plugins
 from dealfl.server.selection import SELECTORS, Uniform
@@ -146,3 +146,14 @@ def test_help_searches_for_nothing() -> None:
     )
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert told.stdout.strip() == "[]"
+
+
+def test_a_learner_without_settings_for_data_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unfinished(NaiveBayes):
+        settings_for = Learner.settings_for
+
+    monkeypatch.setitem(LEARNERS._own, "naive_bayes", Unfinished)
+    with pytest.raises(
+        BadInput, match=r"'naive_bayes' cannot be used for .*Unfinished of .* lacks"
+    ):
+        settings_for("naive_bayes", CATALOG["digits"])

@@ -335,6 +335,13 @@ class Fleet:
         return self.simulated.learner
 
     @property
+    def predicts_truths(self) -> bool:
+        """Whether the classes are False and True, as the target in memory was given."""
+        if self.data is None or not self.simulated.plan.subject.dataset.classes:
+            return False
+        return self.data.holds_truths(self.document.tables["source"].get("target", ""))
+
+    @property
     def workers(self) -> int:
         """Number of phones."""
         return self.simulated.workers

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.api.fleet import Fleet, html_table
@@ -184,7 +185,8 @@ class Result:
         BadInput
             If a row does not fit the job, or the model recommends items instead.
         """
-        return self._rows_model().predict_federated(self.fleet.simulated.plan.take(X))
+        predicted = self._rows_model().predict_federated(self.fleet.simulated.plan.take(X))
+        return predicted.astype(np.bool_) if self.fleet.predicts_truths else predicted
 
     def score(self, X: object, y: object) -> float:
         """Return how well the model predicts raw rows; 1.0 is perfect.

@@ -143,7 +143,14 @@ def settings_for(learner: str, data: DataLimits) -> dict[str, Any]:
     names = learners_for(data.task)
     if learner not in names:
         raise unknown_name(f"learner for {data.name} ({data.task})", learner, names)
-    return {**LEARNERS[learner].settings_for(data), **data.tuning.get(learner, {})}
+    kind = LEARNERS[learner]
+    if getattr(kind.settings_for, "__isabstractmethod__", False):
+        raise BadInput(
+            f"the learner {learner!r} cannot be used for {data.name}: {kind.__qualname__} of "
+            f"{kind.__module__} lacks the class method settings_for(data), which returns its "
+            "constructor arguments for the limits of some data; see docs/plugins.md"
+        )
+    return {**kind.settings_for(data), **data.tuning.get(learner, {})}
 
 
 def cycles_of(learner: str) -> LearnerCycles:

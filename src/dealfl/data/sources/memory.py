@@ -43,6 +43,7 @@ class MemoryTable:
         self.key = f"{name} in memory {next(_COUNTED)}"
         self._parses_texts = parses_texts
         self._columns = {key: _plain(values) for key, values in columns.items()}
+        self._truths = [key for key, values in columns.items() if np.asarray(values).dtype == bool]
         self.rows = max(map(len, self._columns.values()), default=0)
         for key, column in self._columns.items():
             if len(column) != self.rows:
@@ -54,6 +55,10 @@ class MemoryTable:
     def read_names(self) -> list[str]:
         """Return the names of the columns."""
         return list(self._columns)
+
+    def holds_truths(self, name: str) -> bool:
+        """Return whether a column was given as True and False, which are held as 1 and 0."""
+        return name in self._truths
 
     def read_blocks(self, width: int) -> Iterator[Block]:  # noqa: ARG002 - as text is read
         """Yield all rows, 8192 at a time."""
@@ -83,6 +88,10 @@ class MemoryRows:
 
     def __str__(self) -> str:
         return self.name
+
+    def holds_truths(self, name: str) -> bool:  # noqa: ARG002 - there is one column
+        """Return whether the labels were given as True and False."""
+        return self.labels.holds_truths("label")
 
     @cached_property
     def label_texts(self) -> list[str]:
@@ -126,6 +135,8 @@ def feature_columns(X: object) -> dict[str, NDArray[Any]]:
         return dict(frame_columns(X))
     try:
         matrix = np.asarray(X)
+        if matrix.dtype.kind == "U" and not isinstance(X, np.ndarray):
+            matrix = np.array(X, dtype=object)  # numbers beside texts stay numbers
     except ValueError:
         raise BadInput("X has rows of different lengths; pass a table") from None
     if matrix.ndim != 2 or not matrix.shape[1]:

@@ -16,10 +16,10 @@ endif
 # How to become root where that takes no password.
 ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
-.PHONY: help setup run quick test browser mosquitto podman containers check bench soak mutate docs site pictures lock clean
+.PHONY: help setup run quick test browser mosquitto podman containers qemu arm64 check bench soak mutate docs site pictures lock clean
 
 help:            ## list the targets
-	@grep -hE '^[a-z]+: .*##|^[a-z]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
+	@grep -hE '^[a-z0-9]+: .*##|^[a-z0-9]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
 
 setup: $(READY)  ## a virtual environment with everything pinned
 
@@ -84,6 +84,16 @@ containers: $(READY) podman  ## a broker, a server and five phones in containers
 	@PATH="$$PATH:/usr/sbin" CONTAINERS_CONF=$(CURDIR)/containers/containers.conf \
 	  $(BIN)/python containers/trial.py
 
+qemu:            ## the emulator that `make arm64` needs; installed where that is allowed
+	@command -v qemu-aarch64-static >/dev/null || { \
+	  echo "installing qemu-user-static" && { \
+	  $(ROOT) apt-get update -qq && \
+	  $(ROOT) apt-get install -y -qq --no-install-recommends qemu-user-static; } >/dev/null 2>&1; } || \
+	  echo "NO QEMU, AND IT CANNOT BE INSTALLED HERE: arm64 is not tried" >&2
+
+arm64: $(READY) mosquitto qemu  ## the learners and a worker on an emulated arm64; results compared
+	@$(BIN)/python arm64/trial.py
+
 check: $(READY)  ## style, spelling, types, imports, sizes, unreachable names, docstrings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -127,4 +137,4 @@ lock: $(READY)   ## resolve the pinned versions again
 	  --constraint constraints.txt pyproject.toml --output-file constraints-run.txt
 
 clean:           ## remove generated files
-	rm -rf $(VENV) build dist site .mutation .soak .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .arm64 .mutation .soak .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,6 +13,7 @@ examples gives. A digest of 64 characters shows it. This package has everything 
 `paging`      the same in files, for models larger than memory
 `seeded`      random integers that depend only on a seed
 `work`        the cost of a call: operations, bytes, cycles
+`machine`     the machines on which all this is true
 `compiled`    which functions run as compiled loops (`loops`) instead of numpy
 
 A worker learns two values and forgets one; what remains is what the other one alone gives:
@@ -37,6 +38,7 @@ from dealfl.exact.encoding import BLOCK, block_hashes
 from dealfl.exact.entries import ArraySpec, Entries
 from dealfl.exact.fixedpoint import FixedPoint, bounds_from, require_finite
 from dealfl.exact.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers, unset
+from dealfl.exact.machine import require_machine
 from dealfl.exact.paging import PagedStorage, paged
 from dealfl.exact.seeded import round_keys, seeded_bytes, seeded_sums, uniforms, words
 from dealfl.exact.state import (
@@ -101,3 +103,5 @@ __all__ = [
     "unset",
     "words",
 ]
+
+require_machine()

@@ -13,10 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from dealfl.data import load
@@ -49,12 +50,21 @@ class Proof:
         return self.federated == self.central
 
 
-def run_demo(say: Say, timeout_s: float = 120.0) -> Proof:
-    """Run the demonstration; all its processes and files are gone when it ends."""
+def run_demo(
+    say: Say,
+    timeout_s: float = 120.0,
+    *,
+    workers: int = _WORKERS,
+    interpreters: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Proof:
+    """Run the demonstration; all its processes and files are gone when it ends.
+
+    A worker may have an interpreter of its own, for example of another machine.
+    """
     start_s = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="dealfl-demo-") as folder,
-        _Demo(Path(folder), say, timeout_s).running() as demo,
+        _Demo(Path(folder), say, timeout_s, workers, interpreters).running() as demo,
     ):
         demo.learn()
         demo.kill_a_worker()
@@ -67,8 +77,16 @@ def run_demo(say: Say, timeout_s: float = 120.0) -> Proof:
 class _Demo:
     """The processes of a demonstration, and what it does with them."""
 
-    def __init__(self, folder: Path, say: Say, timeout_s: float) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        say: Say,
+        timeout_s: float,
+        workers: int,
+        interpreters: Mapping[str, Sequence[str]],
+    ) -> None:
         self._folder, self._say, self._timeout_s = folder, say, timeout_s
+        self._workers, self._interpreters = workers, interpreters
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         examples = load("digits")
         targets = examples.targets
@@ -104,21 +122,21 @@ class _Demo:
             port = int(free.getsockname()[1])
         settings = BrokerSettings(job=_JOB, host="127.0.0.1", port=port, tls=True)
         broker = create_broker(self._folder / "broker", settings)
-        names = [f"w{number}" for number in range(1, _WORKERS + 1)]
+        names = [f"w{number}" for number in range(1, self._workers + 1)]
         self._operator = broker.enrol([_OPERATOR], operator=True)[0]
         for credentials in (self._operator, broker.admit_server(), *broker.enrol(names)):
             write_credentials(self._folder / f"{credentials.user}.toml", credentials)
         self._processes["broker"] = broker.start()
-        self._say(f"broker: mosquitto on 127.0.0.1:{port}, TLS, {_WORKERS} devices enrolled")
+        self._say(f"broker: mosquitto on 127.0.0.1:{port}, TLS, {self._workers} devices enrolled")
         self._launch("server", "serve", "--trust", _OPERATOR)
         for name in names:
             self._add_rows(name, _ROWS)
             self._launch(name, "work", "--data", str(self._data(name)))
-        self._say(f"server and {_WORKERS} workers: started, each a process of its own")
+        self._say(f"server and {self._workers} workers: started, each a process of its own")
 
     def _launch(self, name: str, command: str, *options: str) -> None:
         words = [
-            sys.executable,
+            *self._interpreters.get(name, (sys.executable,)),
             "-m",
             "dealfl",
             command,
@@ -206,7 +224,9 @@ class _Demo:
             raise DealError(f"the demonstration waited {self._timeout_s:g} s for the erasure")
         erased = sum(row[0] == _ERASED for row in self._rows[: self._given])
         size = made.certificate.stat().st_size
-        self._say(f"erased: all {_WORKERS} workers answered, a version without her is published")
+        self._say(
+            f"erased: all {self._workers} workers answered, a version without her is published"
+        )
         self._say(f"certificate: signed, {size:,} bytes, verified")
         return erased
 

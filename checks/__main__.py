@@ -33,8 +33,8 @@ def _read_by_people() -> list[Path]:
     """Return the pages, the examples, and the modules whose strings are shown."""
     patterns = (
         "*.md", "Makefile", "docs/*.md", "arm64/*.py", "containers/*", "benchmarks/*.py",
-        "examples/**/*.md", "examples/**/*.toml", "examples/**/*.py", "src/**/*.py", "src/**/*.toml",
-        "src/**/*.js",
+        "examples/**/*.md", "examples/**/*.toml", "examples/**/*.py", "src/**/*.py",
+        "src/**/*.toml", "src/**/*.js",
     )  # fmt: skip
     return [path for pattern in patterns for path in ROOT.glob(pattern)]
 

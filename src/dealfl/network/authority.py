@@ -73,7 +73,12 @@ class Authority:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         certificate = _pem(builder.sign(self._key, hashes.SHA256()))
         replace_file(record, certificate, 0o600)
-        return {"authority": self._pem, "certificate": certificate, "key": _key_pem(key)}
+        return {
+            "authority": self._pem,
+            "certificate": certificate,
+            "key": _key_pem(key),
+            "expires": find_end(certificate),
+        }
 
     def revoke(self, name: str) -> None:
         """Add the certificate of a name to the revocation list."""
@@ -99,6 +104,11 @@ class Authority:
         revoked = builder.sign(self._key, hashes.SHA256())
         text = revoked.public_bytes(serialization.Encoding.PEM)
         replace_file(self._folder / "revoked.pem", text, 0o600)
+
+
+def find_end(certificate: str) -> str:
+    """Return when a certificate expires."""
+    return x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc.isoformat()
 
 
 def _certificate(

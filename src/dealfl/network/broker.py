@@ -28,7 +28,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from dealfl.erasure import draw_slow_key
 from dealfl.errors import BadInput, DealError
-from dealfl.network.authority import Authority
+from dealfl.network.authority import Authority, find_end
 from dealfl.network.credentials import SERVER, Credentials, require_valid
 from dealfl.network.topics import Topics
 from dealfl.protocol import check_id
@@ -228,7 +228,7 @@ class Broker:
         settings = self.settings
         if settings.tls:
             certificate = (self.folder / "broker.pem").read_text()
-            require_valid(certificate, "the broker", f"dealfl broker renew {self.folder}")
+            require_valid(find_end(certificate), "the broker", f"dealfl broker renew {self.folder}")
         program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
         if program is None:
             raise DealError("mosquitto is missing; install it, e.g.: apt-get install mosquitto")

@@ -38,6 +38,7 @@ class Credentials(Struct, frozen=True, kw_only=True):
     ] = ""
     certificate: Annotated[Text, Meta(description="certificate of the user, as PEM text")] = ""
     key: Annotated[Text, Meta(description="private key of the user, as PEM text")] = ""
+    expires: Annotated[Text, Meta(description="when the certificate expires, in UTC")] = ""
     owners_key: Annotated[
         Text, Meta(description="key for the hashes of owners, in hexadecimal digits")
     ] = ""
@@ -54,7 +55,7 @@ class Credentials(Struct, frozen=True, kw_only=True):
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         if self.certificate:
             action = "renew FOLDER" if self.user == SERVER else f"enrol FOLDER {self.user}"
-            require_valid(self.certificate, self.user, f"dealfl broker {action}")
+            require_valid(self.expires, self.user, f"dealfl broker {action}")
             with tempfile.NamedTemporaryFile("w", suffix=".pem") as pair:  # mode 0600
                 pair.write(self.certificate + self.key)
                 pair.flush()
@@ -104,11 +105,14 @@ def write_credentials(path: Path, credentials: Credentials) -> None:
     replace_file(path, toml_document({"broker": given}), 0o600)
 
 
-def require_valid(certificate: str, whose: str, remedy: str) -> None:
+def require_valid(expires: str, whose: str, remedy: str) -> None:
     """Refuse a certificate that has expired, and warn a month before; both name the remedy."""
-    from cryptography import x509  # only where certificates are used
-
-    left = x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc - now()
+    try:
+        left = datetime.datetime.fromisoformat(expires) - now()
+    except (TypeError, ValueError):
+        raise BadInput(
+            f"the credentials of {whose} do not say when they expire: {expires!r}; run: {remedy}"
+        ) from None
     if left < datetime.timedelta(0):
         raise BadInput(f"the certificate of {whose} expired {-left.days} days ago; run: {remedy}")
     if left < _MONTH:

@@ -27,6 +27,7 @@ NAMES = (
     "faults",
     "erasure",
     "mqtt",
+    "pocket",
 )
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "docs" / "benchmarks.json"

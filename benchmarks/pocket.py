@@ -177,8 +177,9 @@ def add_memory(report: Report, quick: bool) -> None:
     report.check("memory after imports", "≤ 58 MB", f"{imports:.1f} MB", imports <= 58.0)
     if shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin") is None:
         return skip(report, "connected worker", "mosquitto is not installed; `make mosquitto`")
-    with federation("", FEW) as worker:
-        connected, start_s = worker.memory_mb(), worker.start_s
+    with federation("", FEW, 0) as worker:
+        connected = worker.memory_mb()
+        start_s = min(worker.start_s, worker.restart(), worker.restart())
         once_s = worker.call_once()
     with federation('[worker]\nmodel = "resident"\n', FEATURES, ROWS) as worker:
         worker.wait(ROWS)
@@ -227,6 +228,12 @@ class RunningWorker:
             raise DealError((self._folder / "w1.log").read_text())
         self.wait(0)
 
+    def restart(self) -> float:
+        """Start it again; return the CPU time until it announces itself."""
+        self.stop()
+        self.start()
+        return self.start_s
+
     def memory_mb(self) -> float:
         """Return its memory now."""
         assert self._process is not None
@@ -267,7 +274,7 @@ class RunningWorker:
 
 
 @contextmanager
-def federation(section: str, features: int, rows: int = 10) -> Iterator[RunningWorker]:
+def federation(section: str, features: int, rows: int) -> Iterator[RunningWorker]:
     """Run a broker with TLS, a server, and a worker in which scipy cannot be imported."""
     with tempfile.TemporaryDirectory(prefix="dealfl-pocket-") as name:
         folder = Path(name)

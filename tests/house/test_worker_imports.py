@@ -32,6 +32,8 @@ FOREIGN = {  # what the process of a worker never loads
     "dealfl.sklearn",
     "cryptography",  # only for TLS with certificates
     "numba",
+    "numpy.ma",
+    "numpy.testing",
     "pandas",
     "plotly",
     "rich",

@@ -132,8 +132,9 @@ def is_sparse(X: object) -> bool:
 
 def as_array(values: object, what: str) -> NDArray[Any]:
     """Return nested lists, an array, a series or a data frame as an array."""
-    if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(object), None)  # what is masked is missing
+    masked = sys.modules.get("numpy.ma")  # nothing is masked before it is loaded
+    if masked is not None and isinstance(values, masked.MaskedArray):
+        values = masked.filled(values.astype(object), None)  # what is masked is missing
     elif isinstance(values, np.ndarray):
         return values
     if is_frame(values):

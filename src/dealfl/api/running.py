@@ -17,7 +17,16 @@ from dealfl.errors import BadInput, argument
 from dealfl.executors import AnyExecutor
 from dealfl.logs import log_to
 from dealfl.report import choose_line, choose_view, write_page
-from dealfl.runs import Interrupted, NoFolder, Run, RunFolder, RunRecord, open_model
+from dealfl.runs import (
+    Interrupted,
+    NoFolder,
+    Run,
+    RunFolder,
+    RunRecord,
+    find_erased,
+    keep_erased,
+    open_model,
+)
 from dealfl.settings import plain_value
 from dealfl.simulate import KeptOutcomes, Setting
 from dealfl.simulate import sweep as simulate_all
@@ -39,6 +48,7 @@ def run(
     keep_data: bool = True,
     forget_one: bool = False,
     processes: int = 1,
+    with_erased: bool = False,
 ) -> Result:
     """Run a fleet to its end under a virtual clock: a real server, real workers, modelled phones.
 
@@ -69,6 +79,9 @@ def run(
         Whether one person is erased at the end, and the model compared with one without them.
     processes
         Number of schemes that run at the same time, on Linux only; the result is the same.
+    with_erased
+        Whether to read persons who were erased from earlier runs of the same file beside `out`;
+        by default they are left out.
 
     Returns
     -------
@@ -102,6 +115,7 @@ def run(
         start_from=base,
         keep_data=keep_data,
         processes=processes,
+        warn=_warn,
     )
     if out is None:
         if resume or restart:
@@ -114,13 +128,17 @@ def run(
         return Result(fleet, outcomes, running.statistics)
     try:
         with folder.locked():
-            _prepare(folder, fleet, resume=resume, restart=restart)
+            _prepare(folder, fleet, resume=resume, restart=restart, with_erased=with_erased)
             outcomes, page = _run_in_folder(running, folder, fleet.name, verbose, forget_one)
     except Interrupted:
         again = f"dealfl.run(fleet, out={str(out)!r}, resume=True)"
         raise Interrupted(f"the run was stopped; {again} continues it") from None
     statistics = running.statistics or open_model(folder.path).learner.statistics
     return Result(fleet, outcomes, statistics, page)
+
+
+def _warn(line: str) -> None:
+    sys.stderr.write(f"dealfl: {line}\n")
 
 
 def _run_in_folder(
@@ -137,7 +155,9 @@ def _run_in_folder(
     return outcomes, page
 
 
-def _prepare(folder: RunFolder, fleet: Fleet, *, resume: bool, restart: bool) -> None:
+def _prepare(
+    folder: RunFolder, fleet: Fleet, *, resume: bool, restart: bool, with_erased: bool
+) -> None:
     if resume and restart:
         raise BadInput(_both("a run"))
     if resume:
@@ -152,8 +172,11 @@ def _prepare(folder: RunFolder, fleet: Fleet, *, resume: bool, restart: bool) ->
             f"{folder.path} holds {stopped if folder.resumable else 'a finished run; '}"
             f"{argument('restart', True)} discards it, another {argument('out')} keeps it"
         )
+    file = "" if fleet.data is not None else fleet.document.tables.get("source", {}).get("file", "")
+    erased = find_erased(folder, file) if file and not with_erased else []
     copied = {} if fleet.data is None else {fleet.document.tables["source"]["file"]: fleet.data}
-    folder.prepare(fleet.job_text(), {file: data.text() for file, data in copied.items()})
+    folder.prepare(fleet.job_text(), {name: data.text() for name, data in copied.items()})
+    keep_erased(folder, erased)
 
 
 @contextmanager

@@ -42,7 +42,7 @@ _ELSEWHERE = (
 
 
 def _erase(arguments: argparse.Namespace) -> int:
-    from dealfl.runs import RunFolder, erase_owners
+    from dealfl.runs import RunFolder, erase_owners, require_known
 
     owners = [*arguments.owners, *(_read_names(arguments.file) if arguments.file else ())]
     run = _open_for(arguments, owners or arguments.example)
@@ -51,6 +51,8 @@ def _erase(arguments: argparse.Namespace) -> int:
             owners, arguments.by, _CERTIFICATES, arguments.wait, _report, arguments.example
         )
     else:
+        if not arguments.unknown_too:
+            require_known(run, owners)
         erased = erase_owners(
             run,
             owners,
@@ -60,6 +62,7 @@ def _erase(arguments: argparse.Namespace) -> int:
             progress=_report,
         )
     plain = msgspec.to_builtins(erased.erasure) | {
+        "nothing_held": erased.erasure.nothing_held,
         "certificate": str(erased.certificate),
         "salts": erased.salts,
         "known_before": erased.known_before,
@@ -87,13 +90,14 @@ def _report(line: str) -> None:
 
 
 def _readmit(arguments: argparse.Namespace) -> int:
-    from dealfl.runs import RunFolder, readmit_owners
+    from dealfl.runs import RunFolder, readmit_left_out, readmit_owners
 
     erased, run = None, open_run(arguments)
     if not isinstance(run, RunFolder):
         run.readmit(arguments.owners, arguments.by)
     else:
         erased = readmit_owners(run, arguments.owners, requested_by=arguments.by)
+        erased += readmit_left_out(run, arguments.owners)
     were = "" if erased is None else f" {erased:,} of them were erased."
     text = f"New examples of {', '.join(arguments.owners)} are admitted.{were}"
     plain = {"readmitted": arguments.owners, "were_erased": erased}
@@ -160,10 +164,10 @@ def _describe(erased: "ErasureResult") -> str:
         "The model is equal to one that never saw them. Each salt proves, with the name, that the\n"
         "certificate is about that person; it is stored nowhere."
     )
-    if not erasure.claimed:
+    if erasure.nothing_held:
         ending = (
-            "No worker holds anything of these persons, so the model is as it was; `dealfl show\n"
-            "RUN --owners` lists all names. Their examples are refused until `dealfl readmit`."
+            "NOTHING WAS HELD of these persons, so the model is as it was. Their examples are\n"
+            "refused until `dealfl readmit`."
         )
     if not erasure.final:
         ending = (
@@ -275,6 +279,11 @@ ERASE = command(
         help="erase single examples; show OWNER --ids lists ids",
     ),
     option("--file", type=Path, help="file with one name per line"),
+    option(
+        "--unknown-too",
+        action="store_true",
+        help="certify also for names of whom the run holds nothing",
+    ),
     _BY,
     option(
         "--wait",

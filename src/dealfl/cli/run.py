@@ -48,6 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
             keep_data=not arguments.discard_data,
             forget_one=arguments.job is None and not arguments.discard_data,
             processes=arguments.processes,
+            with_erased=arguments.with_erased,
         )
     except Interrupted:
         say(f"dealfl: stopped; continue with: {_resume_command(arguments)}", file=sys.stderr)
@@ -118,6 +119,11 @@ COMMAND = command(
     ),
     option("--no-compare", action="store_true", help="skip the other schemes"),
     processes("number of schemes that run at the same time (default: one for each core)"),
+    option(
+        "--with-erased",
+        action="store_true",
+        help="read persons who were erased from earlier runs of the same file; else left out",
+    ),
     option(
         "--discard-data", action="store_true", help="keep no examples; nobody can be erased later"
     ),

@@ -83,7 +83,9 @@ def _verify_one(arguments: argparse.Namespace, run: "RunFolder | None", path: Pa
         ("final", "yes" if erasure.final else "no"),
         ("not covered", "; ".join(erasure.not_covered)),
     ]
-    return print_result(arguments, plain, f"{path} is valid{logged}\n" + format_table(rows, "  "))
+    nothing = "; nothing was held" if erasure.nothing_held else ""
+    text = f"{path} is valid{logged}{nothing}\n" + format_table(rows, "  ")
+    return print_result(arguments, plain, text)
 
 
 def _verify_all(arguments: argparse.Namespace, run: "RunFolder | None", files: list[Path]) -> int:
@@ -107,6 +109,7 @@ def _verify_all(arguments: argparse.Namespace, run: "RunFolder | None", files: l
             continue
         final = "final" if erasure.final else "not final"
         content = f"persons {erasure.persons:,}, examples {erasure.examples:,}, {final}"
+        content += ", nothing was held" if erasure.nothing_held else ""
         again = ", equal to training again" if "retrained" in told else ""
         rows.append((str(path), f"valid: {content}{again}"))
         plain.append(told | msgspec.to_builtins(erasure))

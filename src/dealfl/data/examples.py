@@ -1,6 +1,6 @@
 """Examples of a dataset, and their split among workers: each belongs to one worker."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -45,6 +45,19 @@ class Examples:
         if isinstance(self.features, np.ndarray) or self.targets is not None:
             raise BadInput(f"{self.name} has no histories; it is not a recommendation dataset")
         return self.features
+
+    def keep(self, rows: NDArray[np.bool_]) -> "Examples":
+        """Return the examples of some rows, given as a mask; the test set stays."""
+        times = self.times
+        if times is not None and len(times) != len(self):  # one for each interaction
+            times = times[np.repeat(rows, np.diff(self.histories.indptr))]
+        elif times is not None:
+            times = times[rows]
+        parts = (None if part is None else part[rows] for part in (self.targets, self.owners))
+        targets, owners = parts
+        return replace(
+            self, features=self.features[rows], targets=targets, owners=owners, times=times
+        )
 
     def meetings(self, row: int) -> list[tuple[int, int]]:
         """Return time and item of each interaction of a history, the earliest first.

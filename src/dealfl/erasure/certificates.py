@@ -67,6 +67,11 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     final: bool  # whether all workers have answered, and a published version contains it
     not_covered: Annotated[tuple[Text, ...], Meta(max_length=16)] = NOT_COVERED  # out of reach
 
+    @property
+    def nothing_held(self) -> bool:
+        """Whether all workers have answered that they hold nothing."""
+        return self.final and not self.claimed and not self.examples
+
 
 class _Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Text

@@ -51,12 +51,13 @@ def write_certificate_page(
         else f"training on what is held gives the same model: {retrained}",
         "File": certificate.name,
     }
+    heading = "Certificate of erasure" + ": nothing was held" * erasure.nothing_held
     table = "\n".join(f"<tr><th>{for_html(k)}<td>{for_html(v)}" for k, v in rows.items())
     replace_file(
         path,
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Certificate of erasure</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
-        f"<h1>Certificate of erasure</h1>\n{_verdict(erasure, persons)}\n<table>{table}</table>\n"
+        f"<h1>{heading}</h1>\n{_verdict(erasure, persons)}\n<table>{table}</table>\n"
         "<h2>What this means</h2>\n"
         "<p>All devices that take part in the job have received the order to delete every example "
         "of these persons. The model was then corrected exactly. It equals, in every number, a "
@@ -70,6 +71,12 @@ def write_certificate_page(
 
 def _verdict(erasure: Erasure, persons: str) -> str:
     job = for_html(erasure.job)
+    if erasure.nothing_held:
+        text = (
+            f"Nothing was held of {persons} in the job “{job}”. All devices have answered, and "
+            "none has an example of them. The model did not change."
+        )
+        return f'<p class="verdict open">{text}</p>'
     if erasure.final:
         text = f"The data of {persons} were erased from the job “{job}”. The erasure is complete."
         return f'<p class="verdict">{text}</p>'

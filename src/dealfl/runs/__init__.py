@@ -2,7 +2,7 @@
 
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
 from dealfl.runs.demo import Proof, run_demo
-from dealfl.runs.erasing import ErasureResult, erase_owners, readmit_owners
+from dealfl.runs.erasing import ErasureResult, erase_owners, readmit_owners, require_known
 from dealfl.runs.erasures import CERTIFICATES, RequestStatus, certify, list_erasures
 from dealfl.runs.finished_run import (
     HeldOwner,
@@ -13,6 +13,7 @@ from dealfl.runs.finished_run import (
     retrain,
 )
 from dealfl.runs.folder import RunFolder
+from dealfl.runs.left_out import find_erased, keep_erased, readmit_left_out
 from dealfl.runs.models import (
     About,
     Model,
@@ -76,8 +77,10 @@ __all__ = [
     "default_job",
     "erase_owners",
     "export_model",
+    "find_erased",
     "find_holdings",
     "find_journals",
+    "keep_erased",
     "list_erasures",
     "list_owners",
     "open_model",
@@ -86,10 +89,12 @@ __all__ = [
     "read_status",
     "read_worker_rounds",
     "read_workers",
+    "readmit_left_out",
     "readmit_owners",
     "recommend",
     "remove_worker",
     "require_free",
+    "require_known",
     "restore",
     "retrain",
     "run_demo",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from zipfile import ZipFile, is_zipfile
 
@@ -20,11 +22,14 @@ from dealfl.erasure import (
     complete_certificates,
     example_hash,
     open_signing_key,
+    owner_hash,
+    resolve_owner,
     split_entry,
     verify_certificate,
 )
 from dealfl.errors import BadBytes, BadInput, argument
 from dealfl.logs import log
+from dealfl.protocol import plain_name
 from dealfl.runs.erasures import CERTIFICATES, certify, find_queued, put_request
 from dealfl.runs.finished_run import (
     find_holdings,
@@ -73,10 +78,52 @@ def erase_owners(
     ids = [_complete_id(run, example) for example in examples]
     new = ErasureRequest.erasing(owners, ids, run.owners_key(), requested_by)
     open_signing_key(run.path / CERTIFICATES)  # nothing is erased that cannot be certified
-    before = _erased_before(run)
+    before = erased_before(run)
     path = _apply(run, new, wait_s, progress) or certify(run, new.name, "", new.commitments)
     erasure, _ = verify_certificate(path, Evidence())
     return ErasureResult(erasure, path, new.salts, len(before & set(new.entries)))
+
+
+def require_known(run: RunFolder, owners: Sequence[str]) -> None:
+    """Refuse names that the run does not know; name those that are spelt nearly so."""
+    key, known = run.owners_key(), erased_before(run)
+    for path in find_journals(run).values():
+        with closing(Journal(path)) as journal:
+            known |= journal.owners().keys()
+    names = sorted({plain_name(owner) for owner in owners} - {""})
+    unknown = [name for name in names if not known & {*resolve_owner(key, name)}]
+    if not unknown:
+        return
+    visible = read_names(run)
+    if not visible and not find_journals(run):
+        return  # the run is starting, and its data cannot be read here
+    unknown = [name for name in unknown if owner_hash(key, name) not in visible]
+    if unknown:
+        near = _find_near(unknown[0], visible.values())
+        hint = f"did you mean {' or '.join(map(repr, near))}? Nobody was erased; " if near else ""
+        others = f" and {len(unknown) - 1:,} other names" if len(unknown) > 1 else ""
+        raise BadInput(
+            f"the run holds nothing of {unknown[0]!r}{others}; {hint}`dealfl show RUN --owners` "
+            "lists all persons, --unknown-too certifies that nothing was held"
+        )
+
+
+def _find_near(name: str, names: Iterable[str]) -> list[str]:
+    """Return names that differ little, in case, accents or single letters.
+
+    >>> _find_near("jurgen muller", ["J\u00fcrgen M\u00fcller", "Ann"])
+    ['J\u00fcrgen M\u00fcller']
+    """
+    folded: dict[str, str] = {}
+    for known in sorted(names):
+        folded.setdefault(_fold(known), known)
+    return [folded[near] for near in get_close_matches(_fold(name), folded, n=3, cutoff=0.75)]
+
+
+def _fold(name: str) -> str:
+    """Return a name without case and accents."""
+    parts = unicodedata.normalize("NFKD", name.casefold())
+    return "".join(letter for letter in parts if not unicodedata.combining(letter))
 
 
 def readmit_owners(
@@ -84,7 +131,7 @@ def readmit_owners(
 ) -> int:
     """Readmit persons who were erased and consent again; their old examples stay erased."""
     new = ErasureRequest.readmitting(owners, run.owners_key(), requested_by)
-    before = _erased_before(run)
+    before = erased_before(run)
     _apply(run, new, wait_s, lambda _: None)
     return sum(split_entry(entry)[1] in before for entry in new.entries)
 
@@ -204,7 +251,7 @@ def _find_certificate(run: RunFolder, request: str, *, final: bool = False) -> P
     return None
 
 
-def _erased_before(run: RunFolder) -> set[bytes]:
+def erased_before(run: RunFolder) -> set[bytes]:
     """Return the entries that are erased, without owners who were readmitted."""
     erased: set[bytes] = set()
     with LedgerReader.open(run.ledger) as reader:

@@ -21,11 +21,11 @@ from dealfl.simulate import Outcome, RunState
 from dealfl.storage import is_disk_failure, lock_file, make_folder, refused_write, replace_file
 
 LEDGER, JOB, RESULT, RUNS, FORGETTING = "ledger.db", "job.toml", "result.json", "runs", "forgetting"
-_RECORD = "record"
+_RECORD, ERASED = "record", "erased.json"
 OWNERS_KEY, WORKERS, REQUESTS, _COPY = "owners.key", "workers", "requests", "copied_data"
 _OUTCOMES, _STATE, _PROGRESS, _LOCK = "outcomes", "state", "progress.json", "running"
 _LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # left by a reader of the ledger
-_WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, _RECORD, "report.html", "log.jsonl", OWNERS_KEY)
+_WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, _RECORD, ERASED, "report.html", "log.jsonl", OWNERS_KEY)
 
 
 class RunFolder:

@@ -20,6 +20,7 @@ from dealfl.runs.erasing import carry_out, forget_person
 from dealfl.runs.erasures import find_queued
 from dealfl.runs.finished_run import keep_journals
 from dealfl.runs.folder import RESULT, RunFolder
+from dealfl.runs.left_out import without_erased
 from dealfl.runs.models import read_statistics
 from dealfl.runs.result import FAIR, NotedProgress, RunProgress, RunRecord, Threshold, Watcher
 from dealfl.server import Ledger
@@ -105,7 +106,9 @@ class Run:
         keep_data: bool = True,
         processes: int = 1,
         clock: Callable[[], float] = time.monotonic,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
+        self._warn = warn
         self._fleet, self._folder, self._start_from, self._clock = fleet, folder, start_from, clock
         self._keep_data = keep_data and not isinstance(folder, NoFolder)
         own, others = fleet.job.scheme, (*_BASELINES, _OWN) if compare else ()
@@ -140,6 +143,8 @@ class Run:
 
     def _run_schemes(self, watcher: Watcher) -> RunRecord:
         done = self._folder.outcomes()
+        if not isinstance(self._folder, NoFolder):
+            self._fleet = without_erased(self._fleet, self._folder, self._warn)
 
         def keep(outcomes: dict[str, Outcome]) -> None:
             done.update(outcomes)
@@ -220,6 +225,7 @@ class Run:
                 self._raise_if_stopped()
             outcome = finish(run)  # short, so a stop does not interrupt it
             if scheme == self.schemes[0]:
+                run.server.publish_last(run.simulation.now_s)
                 self.statistics = run.server.model.statistics
             self._save_ledger(run)
             if self._keep_data and scheme == self.schemes[0]:

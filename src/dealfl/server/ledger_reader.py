@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from dealfl.erasure import RecordedErasure
+from dealfl.erasure import READMISSION, RecordedErasure, split_entry
 from dealfl.errors import BadBytes, BadInput
 from dealfl.exact import Schema, Statistics
 from dealfl.server.selection import OverPromise
@@ -280,11 +280,16 @@ class LedgerReader:
         return int(requested), int(self._db.execute(query).fetchone()[0])
 
     def count_requests(self) -> tuple[int, int]:
-        """Return the numbers of erasure requests, and of those that no version shows yet."""
+        """Return the numbers of erasures, without readmissions, and of those not shown yet."""
         _, shown = self.count_erasures()
-        query = "SELECT count(DISTINCT request) FROM erasures WHERE number > ?"
-        requested, pending = (self._db.execute(query, (after,)).fetchone() for after in (0, shown))
-        return int(requested[0]), int(pending[0])
+        query = "SELECT owners, max(number) FROM erasures GROUP BY request"
+        decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
+        last = [
+            number
+            for owners, number in self._db.execute(query)
+            if any(split_entry(entry)[0] != READMISSION for entry in decode(owners))
+        ]
+        return len(last), sum(number > shown for number in last)
 
     def erasures(self, name: str = "") -> list[RecordedErasure]:
         """Return erasure requests, in their order; the entries of a large one are joined."""

@@ -144,6 +144,14 @@ class Publication:
             self._ledger.erasures.mark_delivered(version)
             self._last = self._ledger.reader.last_version()
 
+    def confirm_last(self) -> None:
+        """Note that the last version was delivered."""
+        self.confirm(self._last.number if self._last else 0)
+
+    def lags(self, rules: Rules, now_s: float) -> bool:
+        """Return whether the last version is not the current state."""
+        return self._last is None or self.due_at_s(rules, now_s) is not None
+
     def due_at_s(self, rules: Rules, now_s: float) -> float | None:
         """Return when the current state must be published if no round closes before."""
         last = self._last

@@ -190,6 +190,13 @@ class Rounds:
             replies += self._count_late_updates(now_s)
         return replies
 
+    def publish_last(self, now_s: float) -> None:
+        """Publish the last state of a job that has ended, where everybody who reads it is."""
+        rules = replace(self.rules, release_batch=1)  # no version follows that shows who left
+        if self.publication.lags(rules, now_s):
+            self.publication.publish(self._ledger.rounds.last_number(), rules, now_s)
+            self.publication.confirm_last()
+
     def _count_late_updates(self, now_s: float) -> list[Message]:
         """Count updates between rounds; they are published with the next round or when due."""
         replies = self._members.aggregate(self.rules) if self._aggregation.has_pending else []

@@ -209,6 +209,11 @@ class Server:
         """Stop opening rounds and publishing versions. Updates still count."""
         self._rounds.draining = True
 
+    def publish_last(self, now_s: float) -> None:
+        """Publish what was counted since the last version, because the job has ended."""
+        with self._transaction():
+            self._rounds.publish_last(now_s)
+
     def remove(self, worker: str, now_s: float) -> Step:
         """Remove a lost worker's examples from the model.
 

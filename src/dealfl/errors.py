@@ -14,6 +14,7 @@ DealError
 └── DatasetMissing                     a dataset is not available and cannot be downloaded
 """
 
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -138,15 +139,15 @@ def argument(name: str, value: object = None) -> str:
     >>> argument("skip_lines", 2), argument("resume", True), argument("target")
     ('skip_lines=2', 'resume=True', 'target=')
     >>> with options_named():
-    ...     argument("skip_lines", 2), argument("resume", True), argument("target")
-    ('--skip-lines 2', '--resume', '--target')
+    ...     argument("skip_lines", 2), argument("resume", True), argument("target", "my price")
+    ('--skip-lines 2', '--resume', "--target 'my price'")
     """
     if not _words["shell"]:
         return f"{name}=" if value is None else f"{name}={value!r}"
     option = f"--{name.replace('_', '-')}"
     if value is None or value is True:
         return option
-    return f"{option} {'no' if value is False else value}"
+    return f"{option} {'no' if value is False else shlex.quote(str(value))}"
 
 
 @contextmanager

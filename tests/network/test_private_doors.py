@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from dealfl.cli import main
 from dealfl.network import Control, Credentials, write_credentials
 from dealfl.network.connection import Connection, Delivery
 from dealfl.network.control import Answer, Question
@@ -57,3 +58,17 @@ def test_what_arrived_before_a_reconnect_is_not_acknowledged_after_it() -> None:
         assert client.acknowledged == [8]
 
     asyncio.run(run())
+
+
+def test_show_says_why_an_operator_sees_no_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker = str(tmp_path / "broker")
+    assert main(["broker", "init", broker, "--job", "houses", "--passwords"]) == 0
+    assert main(["broker", "enrol", broker, "ann", "--operator", "--json"]) == 0
+    file = f"{broker}/devices/ann.toml"
+    for words in (["--owners"], ["bob"]):
+        assert main(["show", file, *words]) == 2
+        assert f"{file} leads to a running server, which knows no names" in capsys.readouterr().err
+    assert main(["audit", file]) == 2
+    assert "leads to a running server, but dealfl audit reads files" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dealfl.audit.attacks import MIN_TRIALS, SUBJECTS, Point, try_attacks
-from dealfl.errors import DealError
+from dealfl.errors import BadInput, DealError
 from dealfl.jobs import plan_without_data
 from dealfl.learners import Histories, HistoryLearner, Learner, RowLearner, statistics_of
 from dealfl.runs import (
@@ -28,6 +28,7 @@ from dealfl.runs import (
 from dealfl.worker import Journal, Record, State
 
 _PERSONS = 100
+_FEWEST = 10  # persons, learned and not, whom a curve compares
 _ERASED = 5
 _MIN_NEEDLE = 12  # bytes; shorter ones occur by chance
 People = dict[bytes, list[Record]]
@@ -76,10 +77,14 @@ def audit_run(
     report: Callable[[str], None] = lambda _: None,
 ) -> Audit:
     """Look for traces of persons in a run, and try all attacks; the run is not changed."""
+    _require_finished(run)
     with tempfile.TemporaryDirectory() as folder:
         copy = RunFolder(Path(folder) / "run", run.ledger.name)
         shutil.copytree(run.path, copy.path)
-        findings = _inspect(copy, np.random.default_rng(seed), report)
+        try:
+            findings = _inspect(copy, np.random.default_rng(seed), report)
+        except DealError as error:  # names no file that is gone
+            raise DealError(str(error).replace(str(copy.path), str(run.path))) from error
     points = []
     notes = []
     for subject in SUBJECTS:
@@ -92,6 +97,18 @@ def audit_run(
         "exactly equals training without the person: there is nothing to compare."
     )
     return Audit(str(run.path), findings, points, notes)
+
+
+def _require_finished(run: RunFolder) -> None:
+    """Refuse what cannot be audited before anything is copied."""
+    if run.job is None or run.progress() is not None:
+        what = "has no job.toml" if run.job is None else "holds a run that has not ended"
+        raise BadInput(f"{run.path} {what}; audit the folder of a finished run")
+    if not find_journals(run):
+        raise BadInput(
+            f"{run.path} has no journals of workers (--discard-data): nobody's examples are there "
+            "to look for"
+        )
 
 
 # -- traces ---------------------------------------------------------------------------------------
@@ -152,6 +169,9 @@ def _find_ghosts(run: RunFolder) -> Finding:
 def _infer_members(make: Callable[[], Learner], people: People, order: Sequence[bytes]) -> Finding:
     """Return how well the model tells persons who were learned from persons who were not."""
     count = min(_PERSONS, len(order) // 3)
+    if count < _FEWEST:
+        what = f"membership: {len(order)} persons are too few to say (from {3 * _FEWEST} on)"
+        return Finding(what, None, None, "0.5 after", None)
     strangers, erased = order[:count], order[count : 2 * count]
     areas = []
     for left_out in (set(strangers), {*strangers, *erased}):
@@ -164,8 +184,8 @@ def _infer_members(make: Callable[[], Learner], people: People, order: Sequence[
         ]
         model.merge(statistics_of(make, rest)[0])
         scores = [_fit(model, people[owner]) for owner in (*erased, *strangers)]
-        areas.append(_area_under_curve(scores[:count], scores[count:]) if count else 0.5)
-    noise = 1.96 * (1 / (6 * max(count, 1))) ** 0.5  # of an area under the curve of 0.5
+        areas.append(_area_under_curve(scores[:count], scores[count:]))
+    noise = 1.96 * (1 / (6 * count)) ** 0.5  # of an area under the curve of 0.5
     what = f"membership of {count} persons: area under the curve, ± {noise:.2f} by chance"
     return Finding(what, areas[0], areas[1], "0.5 after", abs(areas[1] - 0.5) <= 2 * noise)
 

@@ -40,6 +40,7 @@ _QUESTIONS = {
     "item": "Which column is the item?",
     "rating": "Which column is the rating?",
 }
+_NO_RATING = "No column is the rating: every row counts as liked (--rating COLUMN names one)."
 _OPTIONAL = ("owner", "time", "rating")
 
 
@@ -186,8 +187,13 @@ def _print_start(begun: "Start", reading: "Reading", out: Path) -> None:
         f"{total:,} rows give {count:,} {what} for {begun.learner}; {aside:,} are quarantined."
     )
     notes = [f"Skipped: {note}." for note in reading.notes]
+    notes += [_NO_RATING] if _lacks_rating(begun) else []
     lines += ["", summary, *notes, f"Wrote {out}. Check it, then run:", f"  {_next(out)}"]
     say("\n".join(lines))
+
+
+def _lacks_rating(begun: "Start") -> bool:
+    return begun.format == "ratings" and not begun.roles.rating
 
 
 def _next(out: Path) -> str:
@@ -216,7 +222,7 @@ def _plain(begun: "Start", reading: "Reading", out: Path) -> dict[str, Any]:
         "examples": len(reading.examples),
         "quarantined": len(reading.quarantine),
         "quarantined_by_column": reading.quarantine.by_column,
-        "notes": list(reading.notes),
+        "notes": [*reading.notes, *([_NO_RATING] if _lacks_rating(begun) else [])],
         "next": _next(out),
     }
 

@@ -24,6 +24,7 @@ LEDGER, JOB, RESULT, RUNS, FORGETTING = "ledger.db", "job.toml", "result.json", 
 _RECORD, ERASED = "record", "erased.json"
 OWNERS_KEY, WORKERS, REQUESTS, _COPY = "owners.key", "workers", "requests", "copied_data"
 _OUTCOMES, _STATE, _PROGRESS, _LOCK = "outcomes", "state", "progress.json", "running"
+_DATABASE = b"SQLite format 3\0"
 _LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # left by a reader of the ledger
 _WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, _RECORD, ERASED, "report.html", "log.jsonl", OWNERS_KEY)
 
@@ -39,6 +40,8 @@ class RunFolder:
         """Find an existing run, or raise BadInput."""
         path = Path(path) if path else _find_latest(Path(RUNS), starting)
         run = cls(path) if path.is_dir() else cls(path.parent, path.name)
+        if path.is_file() and path.stat().st_size and not _is_database(path):
+            raise BadInput(f"{path} is not a ledger; give a run folder or a ledger file")
         if run.ledger.is_file() or (starting and path.is_dir() and run.job is not None):
             return run
         if path.is_dir() and run.job is not None:
@@ -227,6 +230,11 @@ class RunFolder:
             return msgspec.json.decode((self.path / _PROGRESS).read_bytes(), type=RunProgress)
         except (OSError, msgspec.MsgspecError):
             return None
+
+
+def _is_database(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_DATABASE)) == _DATABASE
 
 
 def _find_latest(runs: Path, starting: bool) -> Path:

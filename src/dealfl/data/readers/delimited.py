@@ -24,6 +24,8 @@ Encoding = Annotated[
 ]
 
 _GROUPED = re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d*)?([eE][+-]?\d+)?")
+_CURRENCIES = "$€£¥"
+_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?")  # as in $1,234.50
 
 
 class Layout(Struct, frozen=True, kw_only=True):
@@ -50,12 +52,25 @@ class Layout(Struct, frozen=True, kw_only=True):
         >>> layout = Layout(decimal_comma=True)
         >>> layout.read_number("1.234,5"), layout.read_number("31.12.2024")
         (1234.5, nan)
+        >>> layout.read_number("12,50 €"), Layout().read_number("$1,015.44")
+        (12.5, 1015.44)
         """
+        cell = _without_currency(cell)
         if not self.decimal_comma:
             return read_number(cell)
         if "." in cell and not _GROUPED.fullmatch(cell.strip()):
             return math.nan  # 31.12.2024 is a date
         return read_number(cell.replace(".", "").replace(",", "."))
+
+
+def _without_currency(cell: str) -> str:
+    """Return a price as a number; of "$1,234.50" also without the commas of thousands."""
+    text = cell.strip()
+    plain = text.strip(_CURRENCIES + " ").removeprefix("-").strip(_CURRENCIES + " ")
+    if len(plain) == len(text.removeprefix("-")):
+        return cell
+    plain = plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain
+    return f"-{plain}" if "-" in text[:-1] else plain
 
 
 def read_number(cell: str) -> float:

@@ -22,6 +22,7 @@ Reader = Callable[[Block, int], tuple[NDArray[Any], Wrong]]
 
 _MISSING = ("", "?", "na", "n/a", "nan", "null", "none")
 _LIKE_A_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}")
+_WITH_POINTS = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\d)")  # day, month, year
 _DAY_S = 86_400.0
 
 
@@ -40,14 +41,21 @@ def is_missing(cell: str) -> bool:
 
 
 def find_moment(cell: str) -> float:
-    """Return an ISO 8601 date or date and time as seconds since 1970; nan for other text.
+    """Return a date, or date and time, as seconds since 1970; nan for other text.
+
+    A date is in ISO 8601, or has points between day, month and year: "2.1.1970".
 
     Examples
     --------
     >>> find_moment("1970-01-02"), find_moment("1970-01-01 00:01:00Z"), find_moment("12")
     (86400.0, 60.0, nan)
+    >>> find_moment("02.01.1970"), find_moment("2.1.1970 00:01")
+    (86400.0, 86460.0)
     """
     text = cell.strip()
+    if pointed := _WITH_POINTS.match(text):
+        day, month, year = pointed.groups()
+        text = f"{year}-{month:0>2}-{day:0>2}{text[pointed.end() :]}"
     if not _LIKE_A_DATE.match(text):
         return math.nan
     try:
@@ -58,7 +66,7 @@ def find_moment(cell: str) -> float:
 
 
 def find_date(cell: str) -> float:
-    """Return an ISO 8601 date or date and time as days since 1970.
+    """Return a date, or date and time, as days since 1970.
 
     Examples
     --------
@@ -90,7 +98,9 @@ class Bounded(Struct, frozen=True, kw_only=True):
 
     low: Annotated[float, Meta(description="lowest value; rows below it are quarantined")]
     high: Annotated[float, Meta(description="highest value; rows above it are quarantined")]
-    date: Annotated[bool, Meta(description="cells are ISO dates, read as days since 1970")] = False
+    date: Annotated[
+        bool, Meta(description="cells are dates (2015-10-03, 3.10.2015), read as days since 1970")
+    ] = False
     missing: Annotated[
         float | Text, Meta(description='value of an empty cell: a number, or "quarantine"')
     ] = "quarantine"

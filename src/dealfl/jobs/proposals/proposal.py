@@ -35,10 +35,12 @@ _NAMES = {  # words by role
     "target": "target label class y outcome response",
     "owner": "user username owner customer visitor person patient household member subject device",
     "item": "item movie film product song track book isbn article page",
-    "rating": "rating score stars",
+    "rating": "rating score stars grade vote points",
     "time": "time timestamp date datetime when ts",
 }
 _ROLES = tuple(_NAMES)
+# columns that name persons: owners, never features
+_PERSONAL = "who name fullname firstname lastname forename surname nickname email emailaddress mail"
 NO_COLUMN = "none"  # no column has the role, unless a column has this name
 
 
@@ -66,8 +68,26 @@ def guess_column(role: str, names: Sequence[str]) -> str:
     """
     words = _NAMES[role].split()
     wanted = {*words, *(f"{word}id" for word in words)} - {"yid", "classid"}
-    matches = [name for name in names if re.sub(r"[^a-z0-9]", "", name.lower()) in wanted]
+    matches = [name for name in names if _plain(name) in wanted]
+    if role == "owner" and not matches:
+        return next((name for name in names if names_persons(name)), "")
     return matches[0] if len(matches) == 1 else ""
+
+
+def names_persons(column: str) -> bool:
+    """Return whether a column is called as if it named persons.
+
+    Examples
+    --------
+    >>> names_persons("Customer Name"), names_persons("E-Mail"), names_persons("car name")
+    (True, True, False)
+    """
+    persons = _NAMES["owner"].split()
+    return _plain(column) in {*_PERSONAL.split(), *(f"{person}name" for person in persons)}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def require_known(roles: Roles, columns: Sequence[Found]) -> None:
@@ -115,8 +135,8 @@ def _require_readable_time(roles: Roles, columns: Sequence[Found]) -> None:
     for column in columns:
         if column.name == roles.time and column.kind not in ("number", "date"):
             raise BadInput(
-                f"{argument('time', column.name)}: {column.stray!r} is neither a number nor an ISO "
-                "date such as 2024-12-31; convert the column, or give "
+                f"{argument('time', column.name)}: {column.stray!r} is neither a number nor a date "
+                "such as 2024-12-31 or 31.12.2024; convert the column, or give "
                 f"{argument('time', NO_COLUMN)}"
             )
 
@@ -212,6 +232,12 @@ def _classes(target: Found, learner: str) -> tuple[str | float, ...]:
             f"the target {target.name!r} holds {target.kind}s, which cannot be predicted as "
             f"numbers; choose another {argument('target')} or {argument('learner')}"
         )
+    odd = target.mostly(target.decorated) or target.mostly(target.other_dates)
+    if odd and target.distinct > _FEW_NUMBERS:
+        raise BadInput(
+            f"the target {target.name!r} holds values such as {target.stray!r}, which are neither "
+            f"numbers nor classes; write them as numbers, or choose another {argument('target')}"
+        )
     if target.overflown or target.distinct > _MOST_CLASSES:
         raise BadInput(
             f"the target {target.name!r} has {target.distinct:,} different values; the limit for "
@@ -223,7 +249,7 @@ def _classes(target: Found, learner: str) -> tuple[str | float, ...]:
 
 
 def _label(word: str) -> int | float:
-    value = float(word.replace(",", "."))
+    value = Layout(decimal_comma="," in word and "." not in word).read_number(word)
     return int(value) if value == int(value) else value
 
 
@@ -244,6 +270,8 @@ def _feature(column: Found, keep: bool) -> Column | str:
         return "it is empty"
     if column.is_constant and not kept:
         return "it is the same in every row"
+    if column.kind == "text" and not keep and (names_persons(column.name) or column.has_addresses):
+        return f"it names persons: give {argument('owner', column.name)} if rows belong to them"
     if column.kind == "text":
         return _text(column)
     if column.kind == "number" and not kept and _is_identifier(column):
@@ -260,7 +288,8 @@ def _text(column: Found) -> Column | str:
     if column.mostly(column.other_dates):
         return f"its dates are not in ISO 8601: write {column.stray!r} like 2024-12-31 to use it"
     words = _words(column)
-    if isinstance(words, str) and column.mostly(column.decorated):
+    many = isinstance(words, str) or column.distinct > _FEW_NUMBERS
+    if many and column.mostly(column.decorated):
         return f"its numbers contain other characters: write {column.stray!r} as a number to use it"
     return words
 
@@ -665,9 +694,18 @@ def _start_ratings(
         roles=roles,
         learner=wishes.learner if wishes.learner in recommenders else recommenders[0],
         source=_rating_keys(columns, roles, n_items),
-        left_out={n: "it is not needed for recommendation" for n in names if n not in used},
+        left_out={
+            column.name: _unused(column, roles) for column in columns if column.name not in used
+        },
         in_memory=n_items is not None,
     )
+
+
+def _unused(column: Found, roles: Roles) -> str:
+    """Return why a column of interactions is not used; it may be the rating, by another name."""
+    if not roles.rating and column.kind == "number" and column.distinct <= _FEW_NUMBERS:
+        return f"no column is the rating: give {argument('rating', column.name)} if it is this one"
+    return "it is not needed for recommendation"
 
 
 def start_rows(data: MemoryRows, wishes: Wishes) -> Start:

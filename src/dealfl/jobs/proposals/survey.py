@@ -187,6 +187,7 @@ _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _OTHER_DATE = re.compile(
     rf"\d{{1,4}}([./-])\d{{1,2}}\1\d{{1,4}}\b.*|.*\b({_MONTHS})[a-z]*\b.*\d.*", re.IGNORECASE
 )
+_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[a-zA-Z]{2,}")
 _FEWEST_PIXELS = 64
 _WHITE, _GREY = 255.0, 127.0
 _CHANNELS = (1, 3)
@@ -240,6 +241,12 @@ class Found:
     def is_constant(self) -> bool:
         """Whether all cells have the same value."""
         return self.distinct <= 1 or (self.kind != "text" and not self.low < self.high)
+
+    @property
+    def has_addresses(self) -> bool:
+        """Whether nearly all of the first texts are addresses of e-mail."""
+        texts = list(islice(self.words, _LINES))
+        return sum(map(bool, map(_ADDRESS.fullmatch, texts))) >= max(_MOSTLY * len(texts), 1)
 
     @property
     def typical(self) -> float:

@@ -56,7 +56,7 @@ def test_a_time_that_cannot_be_read_is_not_guessed(tmp_path: Path, capsys: Captu
     job = begun(write(tmp_path, "houses.csv", text), "--target", "price")
     assert "time" not in tomllib.loads(job.read_text())["source"]
     told = refusal(tmp_path / "houses.csv", capsys, "--target", "price", "--time", "date")
-    assert "--time date: 'day 01' is neither a number nor an ISO date such as 2024-12-31" in told
+    assert "--time date: 'day 01' is neither a number nor a date such as 2024-12-31" in told
     assert "convert the column, or give --time none" in told
 
 
@@ -83,7 +83,7 @@ def test_roles_may_be_none(tmp_path: Path, capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["31.12.2024", "12/31/2024", "31 Dec 2024", "December 31, 2024"]
+    "written", ["31.12.24", "12/31/2024", "31 Dec 2024", "December 31, 2024"]
 )
 def test_dates_that_are_not_iso_are_left_out_with_the_remedy(
     tmp_path: Path, capsys: Captured, written: str
@@ -98,7 +98,7 @@ def test_dates_that_are_not_iso_are_left_out_with_the_remedy(
     assert simulated(job).exact
 
 
-@pytest.mark.parametrize("cell", ["${}", "{}%", "{},000.5", "{} kg"])
+@pytest.mark.parametrize("cell", ["~{}", "{}%", "{},000.5", "{} kg"])
 def test_numbers_with_other_characters_are_left_out_with_the_remedy(
     tmp_path: Path, capsys: Captured, cell: str
 ) -> None:

@@ -74,12 +74,6 @@ def test_an_unknown_or_ambiguous_example_is_answered(run: RunFolder, capsys: Cap
     assert find_ids(run, find_holder(run))[0] in capsys.readouterr().out
 
 
-def test_a_stranger_is_answered_clearly(run: RunFolder, capsys: Captured) -> None:
-    for name, known in (("nobody", False), ("person 1", True)):
-        assert main(["erase", str(run.path), name]) == 0
-        assert ("No worker holds anything of these persons" in capsys.readouterr().out) != known
-
-
 def test_a_readmitted_person_brings_new_examples_only(run: RunFolder) -> None:
     holder = find_holder(run)
     bodies = held_bodies(run, owner_hash(run.owners_key(), holder))

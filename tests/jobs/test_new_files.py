@@ -82,9 +82,7 @@ def test_roles_may_be_none(tmp_path: Path, capsys: Captured) -> None:
 # -- cells --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "written", ["31.12.24", "12/31/2024", "31 Dec 2024", "December 31, 2024"]
-)
+@pytest.mark.parametrize("written", ["31.12.24", "12/31/2024", "31 Dec 2024", "December 31, 2024"])
 def test_dates_that_are_not_iso_are_left_out_with_the_remedy(
     tmp_path: Path, capsys: Captured, written: str
 ) -> None:

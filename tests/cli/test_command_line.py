@@ -15,7 +15,7 @@ from dealfl.cli import main, parser
 from dealfl.cli.parsing import actions_of
 
 Captured = pytest.CaptureFixture[str]
-NO_RESULT = ("dealfl serve", "dealfl work", "dealfl broker run", "dealfl completion")
+NO_RESULT = ("dealfl serve", "dealfl broker run", "dealfl completion")
 HEAVY = ("numpy", "scipy", "sklearn", "numba", "pooch", "plotly", "rich", "paho")
 
 

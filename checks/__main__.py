@@ -8,18 +8,26 @@ from checks.docstrings import PUBLIC, public_modules, undocumented
 from checks.english import unplain
 from checks.reachable import Source, against, imported_by, unreachable
 from checks.sizes import report
+from dealfl import cli
 
 ROOT = Path(__file__).parents[1]
 _OFFERED = (*PUBLIC, "dealfl.learners.checks")
+_AT_IMPORT = (("dealfl.exact", "require_machine"), ("dealfl.loading", "load_when_used"))
 AWAITING = ROOT / "checks" / "awaiting.txt"
 
 
 def _unreachable() -> list[str]:
     source = Source(ROOT / "src" / "dealfl", ROOT / "src" / "dealfl_paper")
     offered = [(module, name) for module in _OFFERED for name in source.modules[module].exported]
-    commands = [("dealfl.cli", "main"), ("dealfl.__main__", ""), *_entry_points()]
+    commands = [("dealfl.cli", "main"), ("dealfl.__main__", ""), *_commands(), *_entry_points()]
     plug_ins = imported_by(ROOT / "examples" / "plugin")
-    return unreachable(source, [*offered, *commands, *plug_ins])
+    return unreachable(source, [*offered, *commands, *plug_ins, *_AT_IMPORT])
+
+
+def _commands() -> list[tuple[str, str]]:
+    """Return the module and the name of each command, which are loaded when they are used."""
+    homes = (home.split(".") for home in cli._COMMANDS.values())
+    return [(f"dealfl.cli.{module}", name) for module, name in homes]
 
 
 def _entry_points() -> list[tuple[str, str]]:

@@ -1,11 +1,13 @@
 """The summary: what was left out and what can not be kept is said, too."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dealfl.report import summarize, write_page
+from dealfl.report.wording import compare_rows
 from dealfl.runs import RunRecord, Threshold
 from dealfl.server.selection import OverPromise
 from dealfl.simulate.traffic import Delays
@@ -34,16 +36,25 @@ def test_whoever_is_not_exact_is_named(result: RunRecord) -> None:
 
 def test_more_work_is_a_loss_and_no_saving(result: RunRecord) -> None:
     energy = result.main.energy
-    for times, said in ((1e6, "It loses in work ("), (1e-6, "less work ")):
+    for times, is_loss in ((1e6, True), (1e-6, False)):
         changed = replace(
             energy,
             compute_j=energy.compute_j * times,
             fastest_compute_j=energy.fastest_compute_j * times,
         )
         main = replace(result.main, selector="another", energy=changed)
-        told = summarize(RunRecord(result.job, (main, *result.outcomes[1:])))
-        assert said in told
-        assert "less work -" not in told
+        rows = compare_rows(RunRecord(result.job, (main, *result.outcomes[1:])))
+        assert rows
+        for *_, saved, losses in rows:
+            assert ("work " in losses) == is_loss
+            assert "less work -" not in saved
+
+
+def test_each_other_system_has_one_row_in_a_small_table(result: RunRecord) -> None:
+    told = summarize(result)
+    assert "Against" not in told
+    for outcome in result.outcomes[1:]:
+        assert len(re.findall(rf"^{outcome.scheme}, {outcome.selector}  ", told, re.M)) == 1
 
 
 def test_energy_is_compared_with_the_fair_baseline_at_the_same_mean_delay(
@@ -65,3 +76,11 @@ def test_energy_is_compared_with_the_fair_baseline_at_the_same_mean_delay(
     assert "for an example, than a fair baseline at the same mean delay" in page
     more = replace(main, learned=int(main.learned * 0.97))
     assert replace(record, outcomes=(more,)).fair_j is None, "the baseline learns more"
+
+
+def test_results_are_readable_where_python_shows_them(result: RunRecord) -> None:
+    shown = repr(result)
+    assert len(shown.splitlines()) == 1 + len(result.outcomes)
+    assert max(map(len, shown.splitlines())) < 160
+    assert repr(result.main.energy).startswith("FleetEnergy(")
+    assert "modelled" in repr(result.main.energy)

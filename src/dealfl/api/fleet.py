@@ -34,6 +34,7 @@ from dealfl.learners import (
     is_sparse,
     learners_for,
 )
+from dealfl.report import format_count
 from dealfl.runs import default_job
 from dealfl.settings import plain_value
 from dealfl.simulate import FleetSpec, read_fleet
@@ -660,8 +661,8 @@ def _describe(fleet: FleetSpec, proposal: Proposal | None) -> list[tuple[str, st
         ("learner", plan.learner),
     ]
     if plan.feature_map is not None:
-        made, count = plan.feature_map.settings(), plan.settings.get("n_features")
-        rows.append(("feature map", f"{made.get('map', '')}, {count} features"))
+        made, count = plan.feature_map.settings(), int(str(plan.settings.get("n_features")))
+        rows.append(("feature map", f"{made.get('map', '')}, {format_count(count, 'feature')}"))
     rows += [("limits", text) for text in _limits(fleet)]
     rows += [(f"  {name}", _short(plan.settings[name])) for name in _FIXED if name in plan.settings]
     left_out: Mapping[str, str] = {} if proposal is None else proposal.start.left_out
@@ -675,7 +676,10 @@ def _limits(fleet: FleetSpec) -> list[str]:
     if domain is None:
         return []
     limits = Counter(zip(domain.low, domain.high, strict=True)).most_common()
-    shown = [f"{low:g} … {high:g} ({count} features)" for (low, high), count in limits[:_MOST]]
+    shown = [
+        f"{low:g} … {high:g} ({format_count(count, 'feature')})"
+        for (low, high), count in limits[:_MOST]
+    ]
     return shown + ([f"and {len(limits) - _MOST} others"] if len(limits) > _MOST else [])
 
 
@@ -687,7 +691,7 @@ def _data(fleet: FleetSpec, proposal: Proposal | None) -> str:
     aside = f", {len(reading.quarantine):,} rows are quarantined" if len(reading.quarantine) else ""
     share = f"{fleet.data.test_share:.0%} kept for the test"
     domain = fleet.plan.subject.dataset.domain
-    columns = "" if domain is None else f" of {domain.n_features} features"
+    columns = "" if domain is None else f" of {format_count(domain.n_features, 'feature')}"
     return f"{len(reading.examples):,} {what}{columns}, {share}{aside}"
 
 

@@ -10,9 +10,10 @@ from dealfl.escaping import for_html
 from dealfl.pages import Cell, details, draw, page, plot_section, table
 from dealfl.report.plots import energy_plots, phone_plots, round_plots
 from dealfl.report.wording import (
+    COMPARISON,
     change_sentence,
     clock_sentence,
-    describe_comparison,
+    compare_rows,
     explain_terms,
     exposure_sentence,
     fair_sentence,
@@ -106,9 +107,14 @@ def _head(result: RunRecord) -> str:
 def _sentences(result: RunRecord) -> str:
     main = result.main
     described = [fair_sentence(result), change_sentence(result)]
-    described += [describe_comparison(result, comparison) for comparison in result.comparisons()]
     described += [radio_sentence(main), clock_sentence(main), exposure_sentence(main)]
-    return "".join(f"<p>{for_html(words)}</p>\n" for words in described if words)
+    sentences = "".join(f"<p>{for_html(words)}</p>\n" for words in described if words)
+    rows = compare_rows(result)
+    if not rows:
+        return sentences
+    head = [COMPARISON[0], COMPARISON[1], main.metric, *COMPARISON[3:]]
+    title = f"{scheme_name(main.scheme)} beside other systems; energy is modelled"
+    return sentences + table(title, head, rows)
 
 
 def _figures(result: RunRecord) -> list[str]:

@@ -8,9 +8,10 @@ from statistics import fmean
 
 from dealfl.escaping import for_terminal
 from dealfl.report.wording import (
+    COMPARISON,
     change_sentence,
     clock_sentence,
-    describe_comparison,
+    compare_rows,
     exposure_sentence,
     fair_sentence,
     format_count,
@@ -19,6 +20,7 @@ from dealfl.report.wording import (
     format_number,
     format_quality,
     reference_sentence,
+    scheme_name,
 )
 from dealfl.runs import RunRecord
 from dealfl.simulate import Estimate, Outcome, Setting
@@ -146,8 +148,16 @@ def _warnings(main: Outcome) -> list[str]:
 
 
 def _compare(result: RunRecord) -> str:
-    return "\n\n".join(
-        describe_comparison(result, comparison) for comparison in result.comparisons()
+    rows = compare_rows(result)
+    if not rows:
+        return ""
+    head = [f"{scheme_name(result.main.scheme)} {COMPARISON[0]}", *COMPARISON[1:]]
+    head[2] = result.main.metric
+    lines = [head, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
     )
 
 

@@ -27,16 +27,23 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_number(figure: float | None) -> str:
-    """Return a number with three significant digits, or as a whole number if it is ≥ 100.
+    """Return a number with about three significant digits, never with an exponent.
 
     Examples
     --------
     >>> format_number(None), format_number(0.24817), format_number(1234.5)
     ('–', '0.248', '1,234')
+    >>> format_number(22_503_901.0), format_number(0.0000867), format_number(0.0)
+    ('22.5 million', '0.0001', '0')
     """
     if figure is None:
         return _NOTHING
-    return f"{figure:,.0f}" if abs(figure) >= 100 else f"{figure:.3g}"
+    size = abs(figure)
+    if size >= 1e6:
+        return f"{figure / 1e6:,.1f} million"
+    if size >= 100:
+        return f"{figure:,.0f}"
+    return f"{figure:.3g}" if size >= 0.01 else f"{figure:.4f}".rstrip("0").rstrip(".")
 
 
 def format_quality(quality: float | None) -> str:
@@ -75,13 +82,15 @@ def format_duration(elapsed_s: float) -> str:
 
     Examples
     --------
-    >>> format_duration(0.0123), format_duration(0.84)
-    ('12.3 ms', '0.84 s')
+    >>> format_duration(0.0123), format_duration(0.84), format_duration(8.67e-8)
+    ('12.3 ms', '0.84 s', '0 s')
     >>> format_duration(195.6), format_duration(7500.0)
     ('3 min 16 s', '2 h 5 min')
     """
-    if 0.0 < elapsed_s < 0.1:
-        return f"{1000.0 * elapsed_s:.3g} ms"
+    if elapsed_s < 0.00005:
+        return "0 s"
+    if elapsed_s < 0.1:
+        return f"{1000.0 * elapsed_s:.1f} ms"
     if elapsed_s < 60.0:
         return f"{elapsed_s:.2f} s" if elapsed_s < 10.0 else f"{elapsed_s:.0f} s"
     minutes, seconds = divmod(round(elapsed_s), 60)
@@ -218,36 +227,40 @@ def change_sentence(result: RunRecord) -> str:
     )
 
 
-def describe_comparison(result: RunRecord, beside: Comparison) -> str:
-    """Return what the job's system saves against another one, by lever, and where it loses."""
+COMPARISON = ("beside", "whole devices", "quality", "saved most by", "loses in")
+
+
+def compare_rows(result: RunRecord) -> list[list[str]]:
+    """Return what the job's system saves beside each other one, and where it loses (modelled)."""
+    return [_compare_row(result, beside) for beside in result.comparisons()]
+
+
+def _compare_row(result: RunRecord, beside: Comparison) -> list[str]:
     main = result.main
     other = next(outcome for outcome in result.outcomes if outcome.scheme == beside.scheme)
-    name = f"{beside.scheme}, {other.selector}"
+    energy = format_saving(beside.whole_saved)
     if beside.whole_saved is None:
-        saved = format_saving(beside.compute_saved)
-        return f"Against {name}: computing per example takes {saved} energy (modelled)."
-    first = f"Against {name}: whole devices need {format_saving(beside.whole_saved)} energy"
+        energy = f"computing {format_saving(beside.compute_saved)}"
+    points = _NOTHING
     if beside.quality_points is not None:
-        points = round(beside.quality_points, 1) + 0.0  # no −0.0
-        noise = ", within the noise of the test set" if beside.is_noise else ""
-        first += f";\n  {main.metric} {points:+.1f} points{noise}"
-    levers, lost = beside.levers_j.items(), _losses(main, other, beside)
-    parts = ", ".join(f"{lever} {format_energy(j)}" for lever, j in levers if j > 0) or "nothing"
-    loses = f"\n  It loses in {lost}." if lost else ""
-    return f"{first}.\n  Saved: {parts} (modelled).{loses}"
+        points = f"{round(beside.quality_points, 1) + 0.0:+.1f} points"  # no −0.0
+        points += " (noise)" if beside.is_noise else ""
+    lever, most_j = max(beside.levers_j.items(), key=lambda pair: pair[1], default=("", 0.0))
+    saved = f"{lever} {format_energy(most_j)}" if most_j > 0 else _NOTHING
+    losses = _losses(main, other, beside) or _NOTHING
+    return [f"{beside.scheme}, {other.selector}", energy, points, saved, losses]
 
 
 def _losses(main: Outcome, other: Outcome, beside: Comparison) -> str:
     """Return where the job's system is worse than another one."""
     levers = ((lever.split()[-1], j) for lever, j in beside.levers_j.items())
-    lost = [f"{what} ({format_energy(-j)} more, modelled)" for what, j in levers if j < 0]
+    lost = [f"{what} {format_energy(-j)}" for what, j in levers if j < 0]
     if main.median_delay_s and other.median_delay_s and main.median_delay_s > other.median_delay_s:
-        ours, theirs = map(format_duration, (main.median_delay_s, other.median_delay_s))
-        lost.append(f"median delay ({ours} instead of {theirs})")
+        lost.append("median delay")
     if main.least_share < other.least_share - _SAME_SHARE:
-        lost.append(f"least share of rounds ({main.least_share:.1%}, {other.least_share:.1%})")
+        lost.append("least share of rounds")
     if main.learned < other.learned:
-        lost.append(f"examples learned so far ({main.learned:,} of {other.learned:,})")
+        lost.append("examples learned")
     if (beside.quality_points or 0.0) < 0.0 and not beside.is_noise:
         lost.append(main.metric)
     return ", ".join(lost)

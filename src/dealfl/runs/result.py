@@ -185,6 +185,11 @@ class RunRecord:
     forgotten: Forgotten | None = None
     curve: tuple[Threshold, ...] = ()  # of the fair baseline
 
+    def __repr__(self) -> str:
+        """Return a line for each scheme."""
+        lines = "".join(f"\n  {outcome!r}" for outcome in self.outcomes)
+        return f"RunRecord({self.job}){lines}"
+
     @property
     def fair_j(self) -> float | None:
         """Joules per example that the fair baseline needs at the same mean delay.

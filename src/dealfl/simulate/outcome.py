@@ -56,6 +56,11 @@ class FleetEnergy:
     better_clocks: dict[str, tuple[float, float]] = field(default_factory=dict)
     source: str = "modelled"
 
+    def __repr__(self) -> str:
+        """Return what people ask for first; `as_dict` has everything."""
+        parts = f"{self.compute_j:.3g} J computing, {self.radio_j:.3g} J radio and waking"
+        return f"FleetEnergy({self.whole_j:.3g} J, {self.source}: {parts})"
+
     @property
     def whole_j(self) -> float:
         """Energy of computing and radio, in joules."""
@@ -346,6 +351,15 @@ class Outcome:
     def quality_error(self) -> float:
         """Standard error of the quality, because the test set is of limited size."""
         return standard_error(self.metric, self.quality or 0.0, self.tested)
+
+    def __repr__(self) -> str:
+        """Return what people ask for first; `as_dict` has everything."""
+        quality = "" if self.quality is None else f", {self.metric} {self.quality:.4f}"
+        exact = "exact" if self.exact else "NOT EXACT"
+        return (
+            f"Outcome({self.scheme} on {self.job}: {self.workers} workers, {len(self.rounds)} "
+            f"rounds, {self.learned:,} learned, {self.evicted:,} forgotten{quality}, {exact})"
+        )
 
     @property
     def exact(self) -> bool:

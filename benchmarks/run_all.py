@@ -27,6 +27,7 @@ NAMES = (
     "faults",
     "erasure",
     "mqtt",
+    "riding",
     "pocket",
 )
 HERE = Path(__file__).parent

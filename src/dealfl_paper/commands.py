@@ -34,9 +34,11 @@ from dealfl_paper.laboratory import (
 def reproduce(arguments: argparse.Namespace) -> int:
     """Run the figures of the paper and print the verdict on each claim."""
     from dealfl_paper.page import as_results, write_results  # the figures are slow to import
-    from dealfl_paper.reproduction import Step
+    from dealfl_paper.reproduction import Step, require_data
     from dealfl_paper.reproduction import reproduce as run_figures
 
+    if not arguments.skip_missing:
+        require_data(arguments.figures, quick=arguments.quick)
     keep_freed_memory()
     with choose_line(sys.stderr) as line, open_executor(arguments.executor) as executor:
 
@@ -61,7 +63,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
     results = as_results(reproduction)
     table = [["verdict", "figure", "claim"]]
     table += [[claim["verdict"], claim["figure"], claim["claim"]] for claim in results["claims"]]
-    skipped = [f"skipped: {why}" for done in reproduction.figures for why in done.skipped]
+    reasons = dict.fromkeys(why for done in reproduction.figures for why in done.skipped)
+    skipped = [f"skipped: {why}" for why in reasons]
     text = "\n".join([format_table(table), *map(for_terminal, skipped), f"\nPage: {page}"])
     return print_result(arguments, results, text)
 

@@ -47,7 +47,8 @@ class Figure:
     """One figure or table: how its rows are made, drawn and judged.
 
     `run` draws nothing, `plot` and `claims` run nothing. `cost_s` is a rough duration of a setting,
-    from which the remaining time is estimated. A setting that `measures` time runs alone.
+    from which the remaining time is estimated. A setting that `measures` time runs alone, and
+    reads `datasets`.
     """
 
     name: str
@@ -60,6 +61,9 @@ class Figure:
     claims: Callable[[Sequence[Row]], Sequence[Claim]]
     cost_s: Callable[[Setting], float] = lambda _: 1.0
     measures: Callable[[Setting], bool] = lambda _: False
+    datasets: Callable[[Setting], Sequence[str]] = lambda setting: (
+        [setting["dataset"]] if "dataset" in setting else []
+    )
 
 
 def key_of(setting: Setting) -> str:

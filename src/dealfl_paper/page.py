@@ -108,6 +108,7 @@ def _body(reproduction: Reproduction, machine: dict[str, str]) -> str:
         f"<h1>{for_html(_TITLE)}</h1>\n",
         f'<p class="verdict">{len(claims)} claims: {for_html(totals)}.</p>\n',
         intro,
+        _skipped(reproduction.figures),
         _claims_table(claims),
         _contents(reproduction.figures),
         *(_section(done) for done in reproduction.figures),
@@ -115,6 +116,19 @@ def _body(reproduction: Reproduction, machine: dict[str, str]) -> str:
         table("What ran this", ["name", "value"], machine.items()),
     ]
     return "".join(parts)
+
+
+def _skipped(figures: Sequence[Done]) -> str:
+    """Return what was skipped, each reason once, with the figures it concerns."""
+    reasons: dict[str, list[str]] = {}
+    for done in figures:
+        for why in done.skipped:
+            reasons.setdefault(why, []).append(done.figure.name)
+    items = "".join(
+        f"<li>{for_html(why)} (for {for_html(', '.join(names))})</li>"
+        for why, names in reasons.items()
+    )
+    return f'<div class="bad"><p>Skipped:</p><ul>{items}</ul></div>\n' if items else ""
 
 
 def _claims_table(claims: Sequence[tuple[str, Claim]]) -> str:
@@ -149,10 +163,7 @@ def _contents(figures: Sequence[Done]) -> str:
 def _section(done: Done) -> str:
     figure = done.figure
     plots = "".join(plot_section(plot) for plot in figure.plot(done.rows)) if done.rows else ""
-    skipped = "".join(
-        f'<p class="bad">Skipped, because data is missing or damaged: {for_html(why)}</p>\n'
-        for why in done.skipped
-    )
+    skipped = '<p class="bad">Some settings are skipped: see above.</p>\n' if done.skipped else ""
     return (
         f'<h2 id="{figure.name}">{for_html(figure.title)}</h2>\n'
         f"<p><strong>In the paper.</strong> {for_html(figure.paper)}</p>\n"

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from dealfl.errors import BadBytes, DatasetMissing, unknown_name
+from dealfl.data import CATALOG, Directories
+from dealfl.errors import BadBytes, BadInput, DatasetMissing, unknown_name
 from dealfl.exact import prefer_loops
 from dealfl.executors import AnyExecutor, call_each
 from dealfl.simulate import require_processes
@@ -163,10 +164,47 @@ def _perform(figure: Figure, setting: Setting) -> tuple[Sequence[Row] | str, flo
     begun_s = time.perf_counter()
     try:
         rows: Sequence[Row] | str = figure.run(setting)
-    except (DatasetMissing, BadBytes) as error:
-        dataset = setting.get("dataset")
-        rows = f"{error}; or: dealfl datasets fetch {dataset}" if dataset else str(error)
+    except DatasetMissing:
+        rows = "; ".join(map(describe_missing, figure.datasets(setting)))
+    except BadBytes:
+        names = figure.datasets(setting)
+        rows = "; ".join(f"{name} is damaged: dealfl datasets check {name}" for name in names)
     return rows, time.perf_counter() - begun_s
+
+
+def describe_missing(dataset: str) -> str:
+    """Return one line about a dataset that is not here: how to get it."""
+    files = Directories.from_environment().missing(CATALOG[dataset])
+    if all(file.url for file in files):
+        return f"{dataset} is missing: dealfl datasets fetch {dataset}"
+    return f"{dataset} is missing: {' '.join(CATALOG[dataset].how_to_get.split())}"
+
+
+def find_missing(names: Sequence[str], *, quick: bool) -> list[str]:
+    """Return the datasets that figures need and that are not here, in the order of their use."""
+    here = Directories.from_environment()
+    needed = (
+        dataset
+        for figure in find_figures(names)
+        for setting in figure.settings(quick)
+        for dataset in figure.datasets(setting)
+    )
+    return [
+        dataset
+        for dataset in dict.fromkeys(needed)
+        if dataset in CATALOG and here.missing(CATALOG[dataset])
+    ]
+
+
+def require_data(names: Sequence[str], *, quick: bool) -> None:
+    """Refuse to start without the datasets of the figures; say how to get each."""
+    if missing := find_missing(names, quick=quick):
+        lines = "\n".join(f"  {describe_missing(dataset)}" for dataset in missing)
+        raise BadInput(
+            f"datasets that the figures need are not here: {len(missing)}\n{lines}\n"
+            "`dealfl datasets fetch --paper` downloads what can be downloaded; --skip-missing runs "
+            "without the others"
+        )
 
 
 def _numbered(figure: Figure, quick: bool) -> list[tuple[int, Setting]]:

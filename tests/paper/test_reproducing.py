@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import main
+from dealfl.data import CATALOG
 from dealfl.errors import BadBytes, DatasetMissing
 from dealfl_paper.figure import Figure, Row, Setting
 from dealfl_paper.figures import FIGURES
@@ -66,12 +67,12 @@ def test_a_stopped_run_resumes_where_it_was(
 def test_missing_data_is_skipped_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(setting: Setting) -> Sequence[Row]:
         if setting["phone"] == "mi":
-            raise DatasetMissing("dataset phones is missing")
+            raise DatasetMissing("dataset movielens is missing (why): /some/path")
         return DEVICES.run(setting)
 
-    only(monkeypatch, replace(DEVICES, run=run))
+    only(monkeypatch, replace(DEVICES, run=run, datasets=lambda _: ["movielens"]))
     done = reproduce(tmp_path).figures[0]
-    assert done.skipped == ("dataset phones is missing",)
+    assert done.skipped == ("movielens is missing: dealfl datasets fetch movielens",)
     assert {row["phone"] for row in done.rows} == {"honor", "lenovo", "zte", "nexus"}
 
 
@@ -121,4 +122,37 @@ def test_damaged_data_skips_its_settings_and_names_the_command(
     changed = replace(figure, run=run, settings=lambda _: settings, cost_s=lambda _: 1.0)
     only(monkeypatch, changed)
     (why,) = reproduce(tmp_path).figures[0].skipped
-    assert why.endswith("damaged; or: dealfl datasets fetch housing")
+    assert why == "housing is damaged: dealfl datasets check housing"
+
+
+def test_without_data_the_command_stops_at_its_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "leak", "theta", "--out", str(tmp_path / "out")]) == 2
+    told = capsys.readouterr().err
+    for name in ("movielens", "phishing", "covtype", "cadata"):
+        assert told.count(f"\n  {name} is missing: dealfl datasets fetch {name}\n") == 1
+    assert "\n  jester is missing: get jester_dataset_1_1.zip" in told
+    assert "`dealfl datasets fetch --paper` downloads" in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_skip_is_listed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["reproduce", "leak", "swaps", "--quick", "--skip-missing", "--out", str(tmp_path)]
+    assert main([*words, "--processes", "1"]) == 0
+    skipped = "movielens is missing: dealfl datasets fetch movielens"
+    assert capsys.readouterr().out.count(skipped) == 1
+    page = (tmp_path / "index.html").read_text("utf-8")
+    assert page.count(skipped) == 1
+    assert f"<li>{skipped} (for leak" in page
+
+
+def test_the_catalog_marks_what_the_figures_need() -> None:
+    needed = {
+        dataset
+        for figure in FIGURES
+        for setting in figure.settings(False)
+        for dataset in figure.datasets(setting)
+    }
+    marked = {name for name, dataset in CATALOG.items() if dataset.of_paper}
+    assert marked == {name for name in needed if name in CATALOG and CATALOG[name].files}

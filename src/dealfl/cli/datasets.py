@@ -3,6 +3,7 @@
 examples:
   dealfl datasets                    list the datasets and where they are
   dealfl datasets fetch movielens    download into the cache
+  dealfl datasets fetch --paper      those that `dealfl reproduce` needs
   dealfl datasets check covtype      verify checksums and read every row
 
 Files are searched in the cache (DEALFL_CACHE, or the user's cache directory), then in the directory
@@ -10,6 +11,7 @@ DEALFL_DATA. Other files are downloaded if the catalog has a URL.
 """
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
 from dealfl.cli.printing import (
@@ -20,8 +22,9 @@ from dealfl.cli.printing import (
     option,
     print_problems,
     print_result,
+    say,
 )
-from dealfl.errors import DealError
+from dealfl.errors import BadInput, DealError
 
 if TYPE_CHECKING:
     from dealfl.data import Dataset, Directories
@@ -39,11 +42,18 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    from dealfl.data import Directories, find_dataset
+    from dealfl.data import CATALOG, Directories, find_dataset
 
     datasets = [find_dataset(name) for name in arguments.names]
+    if arguments.paper:
+        datasets += [dataset for dataset in CATALOG.usable().values() if dataset.of_paper]
+    if not datasets:
+        raise BadInput("no dataset is named; give names, or --paper for those of the paper")
     directories = Directories.from_environment()
-    rows = [_fetched(dataset, directories) for dataset in datasets]
+    rows = []
+    for number, dataset in enumerate(datasets, 1):
+        say(f"dealfl: {number} of {len(datasets)}: {dataset.name}", file=sys.stderr, flush=True)
+        rows.append(_fetched(dataset, directories))
     print_result(arguments, {"fetched": rows}, format_table([list(row.values()) for row in rows]))
     return int(any(row["state"] == "failed" for row in rows))
 
@@ -114,7 +124,8 @@ COMMAND = command(
     actions={
         "fetch": command(
             "download datasets into the cache",
-            option("names", nargs="+", metavar="NAME", help="dataset of the catalog"),
+            option("names", nargs="*", metavar="NAME", help="dataset of the catalog"),
+            option("--paper", action="store_true", help="all that the figures of the paper need"),
             ACTION_JSON,
             run=_fetch,
         ),

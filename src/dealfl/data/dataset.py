@@ -197,6 +197,7 @@ class Dataset:
     address: str
     files: tuple[DataFile, ...] = ()
     complete: bool = True
+    of_paper: bool = False
     how_to_get: str = ""
     read: Callable[[Sequence[Content]], Table | Interactions] | None = None
     make: Callable[[int], Table] | None = None

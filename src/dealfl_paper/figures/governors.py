@@ -125,4 +125,5 @@ FIGURE = Figure(
     plot=_plot,
     claims=_claims,
     cost_s=lambda setting: setting["rounds"] / 4,
+    datasets=lambda setting: _WORKLOADS[setting["workload"]][:1],
 )

@@ -173,4 +173,5 @@ FIGURE = Figure(
     plot=_plot,
     claims=_claims,
     cost_s=lambda setting: setting["trials"] / 4,
+    datasets=lambda _: ["movielens"],
 )

@@ -142,4 +142,5 @@ FIGURE = Figure(
     plot=_plot,
     claims=_claims,
     cost_s=lambda setting: setting["rounds"] / 12,
+    datasets=lambda _: ["mushrooms"],
 )

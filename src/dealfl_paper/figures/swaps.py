@@ -285,4 +285,5 @@ FIGURE = Figure(
     cost_s=lambda setting: (
         1.0 if setting["panel"] != "swaps" else setting["rounds"] * len(setting["shares"]) / 10
     ),
+    datasets=lambda setting: _MODELS[setting["model"]][:1] if "model" in setting else ["movielens"],
 )

@@ -192,4 +192,5 @@ FIGURE = Figure(
     plot=_plot,
     claims=_claims,
     cost_s=lambda _: 25.0,
+    datasets=lambda setting: [str(_TASKS[setting["task"]].get("job.dataset", "digits"))],
 )

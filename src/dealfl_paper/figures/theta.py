@@ -144,4 +144,5 @@ FIGURE = Figure(
     plot=_plot,
     claims=_claims,
     cost_s=lambda setting: setting["rounds"] / 4,
+    datasets=lambda setting: _MODELS[setting["model"]][1:],
 )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dealfl.network.broker import Broker, BrokerSettings, create_broker, open_broker
     from dealfl.network.control import Control, ask
     from dealfl.network.credentials import Credentials, read_credentials, write_credentials
+    from dealfl.network.feed import Feed
     from dealfl.network.processes import run_until_stopped
     from dealfl.network.server_end import Quota, ServerEnd
     from dealfl.network.serving import serve
@@ -24,6 +25,7 @@ else:
             "broker": ("Broker", "BrokerSettings", "create_broker", "open_broker"),
             "control": ("Control", "ask"),
             "credentials": ("Credentials", "read_credentials", "write_credentials"),
+            "feed": ("Feed",),
             "processes": ("run_until_stopped",),
             "server_end": ("Quota", "ServerEnd"),
             "serving": ("serve",),
@@ -39,6 +41,7 @@ __all__ = [
     "CallResult",
     "Control",
     "Credentials",
+    "Feed",
     "Orders",
     "Quota",
     "ServerEnd",

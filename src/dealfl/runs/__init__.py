@@ -3,7 +3,7 @@
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
 from dealfl.runs.demo import Proof, run_demo
 from dealfl.runs.erasing import ErasureResult, erase_owners, readmit_owners, require_known
-from dealfl.runs.erasures import CERTIFICATES, RequestStatus, certify, list_erasures
+from dealfl.runs.erasures import CERTIFICATES, RequestStatus, certify, find_queued, list_erasures
 from dealfl.runs.finished_run import (
     HeldOwner,
     Holding,
@@ -74,6 +74,7 @@ __all__ = [
     "answers_about",
     "back_up",
     "certify",
+    "find_queued",
     "default_job",
     "erase_owners",
     "export_model",

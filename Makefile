@@ -16,7 +16,7 @@ endif
 # How to become root where that takes no password.
 ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
-.PHONY: help setup run quick test browser mosquitto podman containers qemu arm64 check bench soak mutate docs site pictures lock clean
+.PHONY: help setup run quick test browser mosquitto podman containers qemu arm64 flower check bench soak mutate docs site pictures lock clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z0-9]+: .*##|^[a-z0-9]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -94,6 +94,14 @@ qemu:            ## the emulator that `make arm64` needs; installed where that i
 arm64: $(READY) mosquitto qemu  ## the learners and a worker on an emulated arm64; results compared
 	@$(BIN)/python arm64/trial.py
 
+FLOWER := .venv-flower
+flower:          ## Flower carries the messages: its own environment, tests, and the example
+	$(PYTHON) -m venv $(FLOWER)
+	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[flower]' \
+	  --constraint examples/flower/flower-constraints.txt pytest hypothesis
+	$(FLOWER)/bin/python -m pytest tests/flower
+	$(FLOWER)/bin/python examples/flower/trial.py
+
 check: $(READY)  ## style, spelling, types, imports, sizes, unreachable names, docstrings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -137,4 +145,4 @@ lock: $(READY)   ## resolve the pinned versions again
 	  --constraint constraints.txt pyproject.toml --output-file constraints-run.txt
 
 clean:           ## remove generated files
-	rm -rf $(VENV) build dist site .arm64 .mutation .soak .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOWER) build dist site .arm64 .mutation .soak .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 folder = Path(sys.argv[1])
-draw = random.Random(7)  # noqa: S311
+draw = random.Random(7)
 lines = []
 for number in range(400):
     outside_c, rooms = draw.randint(-10, 20), draw.randint(1, 9)

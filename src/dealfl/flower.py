@@ -20,7 +20,7 @@ from typing import Any
 from dealfl.errors import BadInput, DealError, needs_extra
 from dealfl.jobs import Document, GrowingSource, plan_without_data, read_job, read_selection
 from dealfl.network import Feed
-from dealfl.protocol import Assignment, Erase, Message, Published, Welcome, decode, encode
+from dealfl.protocol import Assignment, Erase, Message, Published, Update, Welcome, decode, encode
 from dealfl.runs import RunFolder, RunProgress, certify, find_queued, list_erasures
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
@@ -36,7 +36,7 @@ _URGENT = (Assignment, Erase, Welcome)  # others wait for the next bag
 _POLL_S = 0.1
 _LOOK_S = 1.0  # for new nodes and for requests of erasure
 _BAG_S = 600.0  # after which a bag counts as lost
-_IDLE_S = 300.0  # without any answer, before the last round
+_IDLE_S = 300.0  # without any update, before the last round
 _DRAIN_S = 60.0  # without any answer, after the last round
 _AGAIN_S = 5.0  # after an error of a node
 
@@ -111,7 +111,9 @@ def _bag(content: Mapping[str, Any], **address: Any) -> Any:  # noqa: ANN401
 def _path(config: Mapping[str, Any], key: str) -> Path:
     path = Path(str(config.get(key, "")))
     if not path.is_absolute():  # Flower unpacks an app anywhere
-        raise BadInput(f"{key} is {str(path)!r}; give an absolute path: --run-config '{key}=\"/…\"'")
+        raise BadInput(
+            f"{key} is {str(path)!r}; give an absolute path: --run-config '{key}=\"/…\"'"
+        )
     return path
 
 
@@ -136,9 +138,9 @@ def _serve(config: Mapping[str, Any], grid: Any) -> None:  # noqa: ANN401
         finally:
             nodes.note_progress(stopped=True)
             nodes.certify()
-        closed = server.reader.count_closed()
-        bags = f"{nodes.bags} bags, {time.time() - nodes.began_s:.1f} s"
-        _LOG.info("dealfl: %d rounds, %s, digest %s", closed, bags, server.model.digest())
+        figures = server.reader.count_closed(), nodes.bags, time.time() - nodes.began_s
+        _LOG.info("dealfl: %d rounds, %d bags, %.1f s", *figures)
+        _LOG.info("dealfl: digest %s", server.model.digest())
 
 
 class _Nodes:
@@ -153,7 +155,7 @@ class _Nodes:
         self._asked: dict[Path, str] = {}  # erasures, by file of the request
         self._wake_s = self._look_s = 0.0
         self.bags, self.began_s = 0, time.time()
-        self._heard_s = self.began_s
+        self._heard_s = self._learned_s = self.began_s
 
     def turn(self, now_s: float) -> None:
         """Take answers, let the server handle them, and send what is urgent or due."""
@@ -168,7 +170,9 @@ class _Nodes:
                 self._due_s.setdefault(node, 0.0)
             for file, request in find_queued(self._run, skipped=self._asked).items():
                 self._asked[file] = request.name
-                step = self._server.erase(request.name, request.entries, now_s, request.requested_by)
+                step = self._server.erase(
+                    request.name, request.entries, now_s, request.requested_by
+                )
                 self._put(step.messages)
             self.note_progress()
         self._push(now_s)
@@ -218,8 +222,9 @@ class _Nodes:
                 continue
             content, self._heard_s = reply.content[_BAG], now_s
             self._names[node], self._due_s[node] = content["worker"], content["wake_at_s"]
-            own = [m for m in decode(content["packet"]) if m.worker == content["worker"]]
-            messages += own
+            messages += [m for m in decode(content["packet"]) if m.worker == self._names[node]]
+        if any(isinstance(message, Update) for message in messages):
+            self._learned_s = now_s
         for key, (node, sent_s) in list(self._flying.items()):
             if now_s > sent_s + _BAG_S:
                 del self._flying[key]
@@ -229,21 +234,20 @@ class _Nodes:
     def is_done(self) -> bool:
         """Return whether nothing is left to do, or nobody answers any more."""
         if not self._server.finished:  # the last bag is answered, and all examples are learned
-            idle_s = max(self._idle_s, 2 * self._server.rules.ttl_s)
-            return not self._flying and time.time() > self._heard_s + idle_s
+            idle_s = max(self._idle_s, 4 * self._server.rules.ttl_s)
+            return not self._flying and time.time() > self._learned_s + idle_s
         open_erasures = self._asked and not all(e.published for e in list_erasures(self._run))
         left = self._flying or open_erasures or any(self._held.get(n) for n in self._names.values())
         return not left or time.time() > self._heard_s + _DRAIN_S
 
     def note_progress(self, *, stopped: bool = False) -> None:
         """Tell `dealfl erase` and `dealfl status` that requests of erasure are taken."""
-        closed, of = self._server.reader.count_closed(), self._server.rules.rounds
-        where = f"round {closed} of {of}"
-        progress = RunProgress("flower", 1, 1, closed, where, time.time(), stopped)
-        self._run.save_progress(progress)
+        closed = self._server.reader.count_closed()
+        where = f"round {closed} of {self._server.rules.rounds}"
+        self._run.save_progress(RunProgress("flower", 1, 1, closed, where, time.time(), stopped))
 
     def certify(self) -> None:
-        """Write the certificates of the erasures that were asked for; final ones leave the queue."""
+        """Write the certificates of the erasures; those that are final leave the queue."""
         for file, name in self._asked.items():
             certify(self._run, name)
             if all(status.published for status in list_erasures(self._run, name)):
@@ -274,7 +278,7 @@ def _answer(config: Mapping[str, Any], bag: Any) -> dict[str, Any]:  # noqa: ANN
             key=key,
             scheme_name=job.scheme,
             forget_fraction=job.forget_fraction,
-            announce_every_s=job.rules.presence_timeout_s / 3,
+            announce_every_s=min(job.rules.presence_timeout_s / 3, 2 * job.rules.ttl_s),
             retry_after_s=job.retry_after_s,
             keys=read_section(document, WorkerKeys, "worker"),
             min_examples=job.rules.min_examples_per_update,
@@ -301,8 +305,7 @@ def _partition(
     fleet, number = read_fleet(document), int(config["partition-id"])
     if int(config["num-partitions"]) != fleet.workers:
         raise BadInput(
-            f"the job has {fleet.workers} workers, the simulation {config['num-partitions']} "
-            "nodes; set as many"
+            f"the job has {fleet.workers} workers, the simulation {config['num-partitions']} nodes"
         )
     name = f"w{number + 1:0{len(str(fleet.workers))}}"
     return name, lambda: split_fleet(fleet).streams[number]

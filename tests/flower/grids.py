@@ -47,7 +47,9 @@ class LocalGrid:
 
 def people(folder: Path) -> Path:
     """Write a table of forty people on four devices, and a job for it."""
-    rows = [f"p{n % 40},{(n * 7) % 10 / 10},{(n * 3) % 7 / 7},{(n * 5) % 11 / 22}" for n in range(200)]
+    rows = [
+        f"p{n % 40},{(n * 7) % 10 / 10},{(n * 3) % 7 / 7},{(n * 5) % 11 / 22}" for n in range(200)
+    ]
     (folder / "people.csv").write_text("\n".join(["who,a,b,y", *rows]) + "\n")
     job = folder / "job.toml"
     job.write_text(JOB)
@@ -61,7 +63,7 @@ learner = "tikhonov"
 forget_fraction = "0"
 rounds = 9
 workers_per_round = 2
-ttl_s = 3.0
+ttl_s = 2.0
 publish_every_s = 1.0
 selector = "fair_ucb"
 

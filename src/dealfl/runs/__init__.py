@@ -74,7 +74,6 @@ __all__ = [
     "answers_about",
     "back_up",
     "certify",
-    "find_queued",
     "default_job",
     "erase_owners",
     "export_model",

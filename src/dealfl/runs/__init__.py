@@ -80,6 +80,7 @@ __all__ = [
     "find_erased",
     "find_holdings",
     "find_journals",
+    "find_queued",
     "keep_erased",
     "list_erasures",
     "list_owners",

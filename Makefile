@@ -125,9 +125,8 @@ soak: $(READY) mosquitto  ## the long tests: 10,000 interleavings a learner, a m
 mutate: $(READY)  ## small wrong changes, each against the tests that call it; continues where it stopped
 	$(BIN)/python -m checks.mutation
 
-pictures: $(READY) browser  ## the pictures in docs/images, from a run of an example
+pictures: $(READY) browser  ## the picture of a report, and what its run printed, from the default run
 	$(BIN)/python docs/pictures.py
-	$(BIN)/python -m docs.live_picture
 
 docs: $(READY)   ## the generated pages: commands, keys, messages, transcripts, measurements, claims
 	$(BIN)/python -m docs.write

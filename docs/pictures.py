@@ -1,8 +1,6 @@
-"""Take the pictures in docs/images: the upper part of a report, as a browser shows it.
+"""Take the picture of a report, and note what the run behind it printed: `make pictures`.
 
-Without an argument the default job is run for it:
-
-    python docs/pictures.py [report.html]
+A test compares the note with the recorded default run and with the README.
 """
 
 import shutil
@@ -13,14 +11,15 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-ROOT = Path(__file__).parents[1]
+IMAGES = Path(__file__).parent / "images"
 WIDTH, HEIGHT = 1280, 1500  # down to the first plots
 
 
 def write_report(folder: Path) -> Path:
-    """Run the default job and return its page."""
+    """Run the default job, note what it prints, and return its page."""
     command = [sys.executable, "-m", "dealfl", "run", "--out", "runs/digits"]
-    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+    done = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    (IMAGES / "report.txt").write_text(done.stdout, "utf-8")
     return folder / "runs/digits/report.html"
 
 
@@ -32,17 +31,16 @@ def photograph(page: Path, picture: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
-        tab.goto(page.resolve().as_uri())
+        tab.goto(page.resolve().as_uri(), timeout=240_000)
         tab.wait_for_timeout(1000)
         tab.screenshot(path=picture)
         browser.close()
 
 
 def main() -> None:
-    """Take all pictures."""
+    """Take the picture."""
     with tempfile.TemporaryDirectory() as folder:
-        page = Path(sys.argv[1]) if len(sys.argv) > 1 else write_report(Path(folder))
-        photograph(page, ROOT / "docs/images/report.png")
+        photograph(write_report(Path(folder)), IMAGES / "report.png")
 
 
 if __name__ == "__main__":

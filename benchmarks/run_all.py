@@ -29,6 +29,7 @@ NAMES = (
     "mqtt",
     "riding",
     "pocket",
+    "scale",
 )
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "docs" / "benchmarks.json"

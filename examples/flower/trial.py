@@ -1,4 +1,4 @@
-"""Run the example with Flower: simulated nodes, then SuperNodes; compare digests with `dealfl run`.
+"""Run the example with simulated nodes of Flower; compare digests with `dealfl run`.
 
 python trial.py   in an environment with dealfl[flower]
 """
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -58,19 +59,18 @@ class Trial:
 
     def link(self, *, simulated: bool) -> str:
         """Start a SuperLink, and return the address for nodes."""
-        control, fleet, port = (free_port() for _ in range(3))
+        port = free_port()
         words = ["--insecure", "--disable-runtime-dependency-installation"]
-        words += ["--simulation"] if simulated else ["--fleet-api-address", f"127.0.0.1:{fleet}"]
-        words += ["--control-api-address", f"127.0.0.1:{control}", "--port", str(port)]
+        words += ["--host", "127.0.0.1", "--port", str(port), *["--simulation"] * simulated]
         self.start("superlink", "flower-superlink", *words)
-        wait(lambda: _listens(control), "the SuperLink")
+        wait(lambda: _listens(port), "the SuperLink")
         home = self.folder / "flower"
         home.mkdir(exist_ok=True)
         (home / "config.toml").write_text(
-            f'[superlink]\ndefault = "trial"\n[superlink.trial]\naddress = "127.0.0.1:{control}"\n'
+            f'[superlink]\ndefault = "trial"\n[superlink.trial]\naddress = "127.0.0.1:{port}"\n'
             "insecure = true\n"
         )
-        return f"127.0.0.1:{fleet}"
+        return f"127.0.0.1:{port}"
 
     def run(self, name: str, *words: str) -> "subprocess.Popen[bytes]":
         """Start a run of the app."""
@@ -103,10 +103,10 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def wait(ready: object, what: str) -> None:
+def wait(ready: Callable[[], bool], what: str) -> None:
     """Wait until something is ready."""
     until_s = time.monotonic() + PATIENCE_S
-    while not ready():  # type: ignore[operator]
+    while not ready():
         if time.monotonic() > until_s:
             raise SystemExit(f"{what} is not ready after {PATIENCE_S:.0f} s")
         time.sleep(0.2)
@@ -119,9 +119,9 @@ def try_out(trial: Trial, *words: str) -> None:
     said = _finish(trial, "first", *words)
     print(f"first run: {time.monotonic() - before_s:.0f} s; {said}", flush=True)
     _compare(trial, "after the run")
-    trial.dealfl("erase", "home7", "--run", "run", "--by", "dpo", "--wait", "0")
+    trial.dealfl("erase", "run", "home7", "--unknown-too", "--by", "dpo", "--wait", "0")
     _finish(trial, "second", *words)
-    trial.dealfl("erase", "home7", "--run", "alone", "--by", "dpo")
+    trial.dealfl("erase", "alone", "home7", "--by", "dpo")
     _compare(trial, "after an erasure")
 
 

@@ -8,7 +8,6 @@ import pytest
 import dealfl
 from dealfl.cli import main
 from dealfl.runs import RunFolder, find_holdings, list_owners, read_status
-from tests.runs.erased_people import make_fleet
 
 Captured = pytest.CaptureFixture[str]
 
@@ -79,15 +78,14 @@ def test_the_page_shows_log_and_training_again(run: RunFolder, capsys: Captured)
     assert page.read_text("utf-8").count("not verified for this page") == 2
 
 
-def test_a_run_publishes_its_last_version(tmp_path: Path, capsys: Captured) -> None:
-    fleet = make_fleet(tmp_path, "naive_bayes").with_settings({"job.forget_fraction": "0.2"})
-    result = dealfl.run(fleet, rounds=3, out=tmp_path / "run", verbose=False)
-    run = RunFolder.at(tmp_path / "run")
-    status = read_status(run)
+def test_a_run_publishes_its_last_version(visitors: Path, capsys: Captured) -> None:
+    late = {"job.workers_per_round": 5, "devices.1.count": 5, "data.partition": "uniform"}
+    fleet = dealfl.Fleet.from_job(visitors, late)  # two replies come after the majority
+    result = dealfl.run(fleet, out="run", verbose=False)
+    status = read_status(RunFolder(Path("run")))
     assert status.published_digest == status.statistics_digest == result.digest
-    holder = next(owner.owner for owner in list_owners(run))
-    assert main(["erase", str(run.path), holder, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["before"]["digest"] == result.digest
+    assert main(["erase", "run", "ann", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["before"]["digest"] == result.digest
 
 
 def test_readmission_is_no_erasure(run: RunFolder, capsys: Captured) -> None:

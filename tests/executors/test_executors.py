@@ -161,7 +161,7 @@ def test_a_stopped_sweep_continues(tmp_path: Path) -> None:
     assert sweep(resume=True).equals(whole)
     assert len(ran) == 5, "only two were left"
     assert dealfl.sweep(FLEET, seeds=4, verbose=False, out=tmp_path, resume=True).equals(whole)
-    with pytest.raises(BadInput, match="give --out"):
+    with pytest.raises(BadInput, match="leaves nothing to resume"):
         dealfl.sweep(FLEET, resume=True)
     other = FLEET.with_settings({"job.forget_fraction": 0.5})
     table = dealfl.sweep(other, seeds=4, verbose=False, out=tmp_path, resume=True)

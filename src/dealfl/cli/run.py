@@ -8,6 +8,7 @@ examples:
   dealfl run --discard                  delete it instead, with the examples that it keeps
   dealfl run job.toml --from model.deal  start with an exported model
   dealfl run --json                     print the result as one JSON object
+  dealfl run --ablate                   print what each lever saves, beside a fair baseline
 """
 
 import argparse
@@ -17,9 +18,13 @@ import shlex
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dealfl.cli.printing import JSON, command, option, print_result, processes, say, values
 from dealfl.errors import BadInput
+
+if TYPE_CHECKING:
+    from dealfl.api import Fleet
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -31,6 +36,8 @@ def _run(arguments: argparse.Namespace) -> int:
     keep_freed_memory()
     gc.set_threshold(100_000)  # a run makes millions of records, and none is part of a cycle
     fleet = read_job_file(Fleet.from_job, arguments.job, read_values(arguments.values))
+    if arguments.ablate:
+        return _ablate(arguments, fleet)
     latest = arguments.resume or arguments.restart or arguments.discard
     folder = arguments.out or RunFolder.for_job(_folder_name(fleet.name), latest=latest).path
     if arguments.discard:
@@ -58,6 +65,18 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         say(f"{result!r}\n\nReport: {result.page}")
     return 0 if result.exact else 1
+
+
+def _ablate(arguments: argparse.Namespace, fleet: "Fleet") -> int:
+    from dealfl.report import choose_view, summarize_ablation
+    from dealfl.runs import ablate
+
+    if arguments.resume or arguments.restart or arguments.out or arguments.start_from:
+        raise BadInput("--ablate writes no folder; leave out --out, --resume, --restart and --from")
+    with choose_view(sys.stderr, fleet.name) as view:
+        ablation = ablate(fleet.simulated, view, arguments.processes)
+    print_result(arguments, ablation.as_dict(), summarize_ablation(ablation))
+    return 0 if ablation.exact else 1
 
 
 def _discard(arguments: argparse.Namespace, folder: Path) -> int:
@@ -118,6 +137,11 @@ COMMAND = command(
         help="start with an exported model or the model of a run",
     ),
     option("--no-compare", action="store_true", help="skip the other schemes"),
+    option(
+        "--ablate",
+        action="store_true",
+        help="print what each lever saves: a fair baseline with it, and the job without it",
+    ),
     processes("number of schemes that run at the same time (default: one for each core)"),
     option(
         "--with-erased",

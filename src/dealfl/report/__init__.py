@@ -3,7 +3,7 @@
 from dealfl.report.certificate_page import write_certificate_page
 from dealfl.report.live import LiveView, PlainView, ProgressLine, choose_line, choose_view
 from dealfl.report.page import draw_plot, plot_names, write_page
-from dealfl.report.summary import summarize, summarize_sweep
+from dealfl.report.summary import summarize, summarize_ablation, summarize_sweep
 from dealfl.report.wording import (
     format_age,
     format_count,
@@ -26,6 +26,7 @@ __all__ = [
     "format_quality",
     "plot_names",
     "summarize",
+    "summarize_ablation",
     "summarize_sweep",
     "write_certificate_page",
     "write_page",

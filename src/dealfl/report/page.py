@@ -11,6 +11,7 @@ from dealfl.pages import Cell, details, draw, page, plot_section, table
 from dealfl.report.plots import energy_plots, phone_plots, round_plots
 from dealfl.report.wording import (
     COMPARISON,
+    burst_sentence,
     change_sentence,
     clock_sentence,
     compare_rows,
@@ -23,6 +24,7 @@ from dealfl.report.wording import (
     format_quality,
     format_saving,
     radio_sentence,
+    radios_sentence,
     scheme_name,
     verdict,
 )
@@ -107,7 +109,8 @@ def _head(result: RunRecord) -> str:
 def _sentences(result: RunRecord) -> str:
     main = result.main
     described = [fair_sentence(result), change_sentence(result)]
-    described += [radio_sentence(main), clock_sentence(main), exposure_sentence(main)]
+    described += [radio_sentence(main), radios_sentence(main), burst_sentence(main)]
+    described += [clock_sentence(main), exposure_sentence(main)]
     sentences = "".join(f"<p>{for_html(words)}</p>\n" for words in described if words)
     rows = compare_rows(result)
     if not rows:

@@ -9,6 +9,7 @@ from statistics import fmean
 from dealfl.escaping import for_terminal
 from dealfl.report.wording import (
     COMPARISON,
+    burst_sentence,
     change_sentence,
     clock_sentence,
     compare_rows,
@@ -19,10 +20,11 @@ from dealfl.report.wording import (
     format_energy,
     format_number,
     format_quality,
+    radios_sentence,
     reference_sentence,
     scheme_name,
 )
-from dealfl.runs import RunRecord
+from dealfl.runs import Ablation, RunRecord
 from dealfl.simulate import Estimate, Outcome, Setting
 
 
@@ -39,6 +41,7 @@ def summarize(result: RunRecord) -> str:
         "\n".join(filter(None, [fair_sentence(result), change_sentence(result)])),
         _compare(result),
         _table(result),
+        radios_sentence(main),
         _forgetness(main),
         reference,
         *_warnings(main),
@@ -141,7 +144,7 @@ def _warnings(main: Outcome) -> list[str]:
             f"the first: {main.first_quarantined}."
         )
     warnings += [f"Skipped: {note}." for note in main.notes]
-    warnings += filter(None, [clock_sentence(main), exposure_sentence(main)])
+    warnings += filter(None, [burst_sentence(main), clock_sentence(main), exposure_sentence(main)])
     if main.unmet_guarantees is not None:
         warnings.append(f"Some fairness guarantees cannot be met: {main.unmet_guarantees}.")
     return warnings
@@ -189,6 +192,51 @@ def _forgotten(result: RunRecord) -> str:
 
 
 # -- sweeps -------------------------------------------------------------------------------------
+
+
+_ABLATION_HEAD = (
+    "",
+    "J",
+    "mJ an example",
+    "mean, p90 delay h",
+    "learned",
+    "quality",
+    "of the fair baseline",
+    "of the riding one",
+)
+
+
+def summarize_ablation(ablation: Ablation) -> str:
+    """Return a table of the systems of an ablation."""
+    rows = [list(_ABLATION_HEAD)]
+    for system in ablation.systems:
+        times = (system.delay_s, system.p90_delay_s)
+        rows.append(
+            [
+                system.system,
+                f"{system.energy_j:,.1f}",
+                f"{1e3 * system.example_j:,.1f}",
+                ", ".join("–" if time_s is None else f"{time_s / 3600:.2f}" for time_s in times),
+                f"{system.learned:,}",
+                format_quality(system.quality),
+                *("–" if s is None else f"{s:.0%}" for s in (system.of_fair, system.of_riding)),
+            ]
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = "\n".join(
+        "  ".join(
+            text.rjust(width) if index else text.ljust(width)
+            for index, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+    waits = ", ".join(str(point.waiting) for point in ablation.curve)
+    return (
+        f"{for_terminal(ablation.job)}: what each lever saves. Energy is that of whole devices, "
+        f"modelled.\n\n{table}\n\nThe last columns compare joules per learned example at equal "
+        f"mean delay, along baselines that wait\nfor {waits} examples; – where none of them has "
+        "that delay, or learned over 2 % more examples."
+    )
 
 
 def summarize_sweep(settings: Sequence[Setting]) -> str:

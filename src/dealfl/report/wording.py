@@ -280,6 +280,52 @@ def radio_sentence(main: Outcome) -> str:
     )
 
 
+_MEND = {  # by what most bursts without a training are for
+    "announcement": "set job.sleep = true, so that phones call when a call is worth a burst",
+    "keep-alive": "set job.sleep = true, so that no connection is kept alive",
+    "handshake": "raise job.min_waiting: phones call, and find no place in a round",
+    "model": 'set radio.fetch = "calls", so that a call brings the newest version',
+    "receipt": "lower job.ttl_s or raise job.min_waiting: receipts come after the burst",
+    "retry": "raise job.retry_after_s: updates are sent again before their receipt can come",
+}
+
+
+def burst_sentence(main: Outcome) -> str:
+    """Return which key would mend bursts without a training, if most are; empty if few are."""
+    bursts = main.energy.bursts
+    others = {cause: count for cause, count in bursts.items() if cause != "training"}
+    if 2 * sum(others.values()) <= sum(bursts.values()):
+        return ""
+    cause = max(others, key=lambda cause: others[cause])
+    mend = _MEND.get(cause, "raise job.min_waiting, so that each call brings more")
+    return (
+        f"{sum(others.values()):,} of {sum(bursts.values()):,} bursts carried no training, most of "
+        f"them for {cause}: {mend}."
+    )
+
+
+def radios_sentence(main: Outcome) -> str:
+    """Return what phones of each radio learned, and how evenly; empty if there is only one."""
+    radios = sorted({phone.radio for phone in main.participants if phone.radio}, reverse=True)
+    if len(radios) < 2:
+        return ""
+    parts = []
+    for radio in radios:
+        phones = [phone for phone in main.participants if phone.radio == radio]
+        learned = sum(phone.learned for phone in phones)
+        waits = sum(phone.learned * (phone.delay_s or 0.0) for phone in phones) / max(learned, 1)
+        parts.append(
+            f"{radio} ({len(phones)} phones) {learned / max(main.learned, 1):.0%} of the examples, "
+            f"after {format_duration(waits)} on average"
+        )
+    learned_by = [phone.learned for phone in main.participants]
+    least = min(learned_by) * len(learned_by) / max(main.learned, 1)
+    return (
+        f"By radio: {'; '.join(parts)}. Jain's index of the selections is {main.jain:.2f}; the "
+        f"phone that learned least learned {least:.2f} of the mean."
+    )
+
+
 def clock_sentence(main: Outcome) -> str:
     """Return which fixed clocks dominate those that the phones had; empty if none does."""
     listed = ", ".join(

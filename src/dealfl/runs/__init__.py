@@ -1,5 +1,6 @@
 """Runs and their folders: start, stop, resume, compare; status, models, backups, logs, metrics."""
 
+from dealfl.runs.ablation import Ablation, ablate
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
 from dealfl.runs.demo import Proof, run_demo
 from dealfl.runs.erasing import ErasureResult, erase_owners, readmit_owners, require_known
@@ -47,6 +48,7 @@ __all__ = [
     "CERTIFICATES",
     "FAIR",
     "MANIFEST",
+    "Ablation",
     "About",
     "Comparison",
     "Copied",
@@ -71,6 +73,7 @@ __all__ = [
     "Threshold",
     "Watcher",
     "WorkerStatus",
+    "ablate",
     "answers_about",
     "back_up",
     "certify",

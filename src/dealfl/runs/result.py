@@ -162,7 +162,7 @@ def find_at_delay(curve: Sequence[Threshold], delay_s: float) -> Threshold | Non
     """
     ordered = sorted(curve, key=lambda point: point.delay_s)
     for early, late in pairwise(ordered):
-        if early.delay_s <= delay_s <= late.delay_s and early.delay_s < late.delay_s:
+        if 0.0 < early.delay_s <= delay_s <= late.delay_s and early.delay_s < late.delay_s:
             share = math.log(delay_s / early.delay_s) / math.log(late.delay_s / early.delay_s)
             return Threshold(
                 waiting=round(early.waiting + share * (late.waiting - early.waiting)),
@@ -171,6 +171,11 @@ def find_at_delay(curve: Sequence[Threshold], delay_s: float) -> Threshold | Non
                 learned=round(early.learned + share * (late.learned - early.learned)),
             )
     return None
+
+
+def is_comparable(outcome: Outcome, other: Threshold) -> bool:
+    """Return whether a baseline learned at most 2 % more examples."""
+    return outcome.learned >= _AS_MANY * other.learned
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +203,7 @@ class RunRecord:
         """
         delays = self.main.delays
         fair = find_at_delay(self.curve, delays.mean_s) if delays else None
-        comparable = fair is not None and self.main.learned >= _AS_MANY * fair.learned
-        return fair.example_j if fair is not None and comparable else None
+        return fair.example_j if fair is not None and is_comparable(self.main, fair) else None
 
     @property
     def main(self) -> Outcome:

@@ -726,6 +726,8 @@ def _participants(run: FleetRun) -> tuple[Participant, ...]:
             by_cause_j=spent.whole.by_cause_j,
             battery=device(run.simulation.now_s).battery,
             forget_fraction=float(own if journal.state.theta is None else journal.state.theta),
+            radio=run.groups[name].radio if device.radio else "",
+            delay_s=run.simulation.traffic.mean_delay_s(name),
         )
 
     return tuple(participant(name, device) for name, device in run.devices.items())

@@ -214,6 +214,8 @@ class Participant:
     by_cause_j: dict[str, float]
     battery: float  # charge at the end, as a share
     forget_fraction: float = 0.0  # its θ at the end; bad evictions lower it
+    radio: str = ""  # wifi or lte; empty if it is not modelled
+    delay_s: float | None = None  # of its examples, on average
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

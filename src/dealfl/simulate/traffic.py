@@ -146,6 +146,12 @@ class Traffic:
         total_s = sum(delay_s * count for delay_s, count in delays)
         return Delays(find(0.5), total_s / reached[-1], find(0.9))
 
+    def mean_delay_s(self, name: str) -> float | None:
+        """Mean time from the arrival of a worker's examples until their updates leave."""
+        delays = self.state.delays.get(name, [])
+        count = sum(number for _, number in delays)
+        return sum(delay_s * number for delay_s, number in delays) / count if count else None
+
     def send(self, name: str, messages: Iterable[Message], now_s: float) -> None:
         """Price what a worker sends."""
         radio = self._radios.get(name)

@@ -65,7 +65,7 @@ def test_schemes_and_settings_are_compared_in_tables() -> None:
     assert table["job.scheme"].tolist() == ["deal", "newfl"]
     assert table["exact"].all()
     assert {"quality", "quality_ci", "energy_j"} <= set(table.columns)
-    table = dealfl.sweep(fleet, {"job.forget_fraction": [0, 0.5]}, rounds=4, verbose=False)
+    table = dealfl.sweep(fleet, {"job.forget_fraction": [0, 0.5]}, rounds=9, verbose=False)
     assert table["examples_evicted"].tolist()[0] == 0 < table["examples_evicted"].tolist()[1]
     with pytest.raises(dealfl.BadInput, match=r"job\.forget_fraction is 2"):
         dealfl.sweep(fleet, {"job.forget_fraction": [0, 2]}, verbose=False)

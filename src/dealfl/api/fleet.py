@@ -74,7 +74,7 @@ class Fleet:
     >>> X = np.random.default_rng(0).uniform(0, 1, (60, 2))
     >>> fleet = Fleet.from_arrays(X, X[:, 0] > X[:, 1], learner="naive_bayes", workers=3)
     >>> fleet.learner, fleet.workers, fleet.rounds
-    ('naive_bayes', 3, 10)
+    ('naive_bayes', 3, 10000)
     """
 
     def __init__(
@@ -410,14 +410,14 @@ class Fleet:
         """
         changes: dict[str, object] = {"job.rounds": rounds}
         if self.proposal is not None and rounds >= 1:
-            before, after = self.proposal.sizes(self.rounds), self.proposal.sizes(rounds)
-            for key, old, new in (
-                ("job.round_every_s", before.every_s, after.every_s),
-                ("arrival.examples_per_hour", before.per_hour, after.per_hour),
-            ):
-                section, _, name = key.partition(".")
-                if self.document.tables.get(section, {}).get(name) == plain_value(old):
-                    changes[key] = new
+            start, own = self.proposal.start, self.proposal.wishes.rounds
+            sizes = [self.proposal.sizes(number) for number in (own, rounds)]
+            before, after = (start.tables(self.document.folder, each) for each in sizes)
+            for section, key in _BY_ROUNDS:
+                if self.document.tables.get(section, {}).get(key) == plain_value(
+                    before[section][key]
+                ):
+                    changes[f"{section}.{key}"] = after[section][key]
         return self.with_settings(changes)
 
     def job_text(self) -> str:
@@ -454,6 +454,13 @@ class Fleet:
         return replace_file(out, document.text(), 0o666)
 
 
+_BY_ROUNDS = (
+    ("job", "max_h"),
+    ("job", "round_every_s"),
+    ("job", "min_waiting"),
+    ("arrival", "examples_per_hour"),
+    ("arrival", "initial_share"),
+)
 _OWN_SECTIONS = {"job.learner": "learner", "job.selector": "selection"}
 
 
@@ -615,7 +622,7 @@ def _sizes(start: Start, reading: Reading, wishes: Wishes, rounds: int) -> Sizes
     count = len(examples)
     owners = count if examples.owners is None else len(set(examples.owners.tolist()))
     records = examples.histories.nnz if start.format == "ratings" else count
-    return Sizes.fitting(count, max(owners, 1), wishes.workers, rounds, records)
+    return Sizes.fitting(count, max(owners, 1), wishes.workers, rounds, records, start.lasts_h)
 
 
 def _require_learner(
@@ -656,7 +663,8 @@ def _describe(fleet: FleetSpec, proposal: Proposal | None) -> list[tuple[str, st
     rows = [
         ("learns from", _data(fleet, proposal)),
         ("phones", phones),
-        ("rounds", f"{job.rules.rounds}, {job.rules.workers_per_round} phones each"),
+        ("ends", f"after {job.max_h:g} h or {job.rules.rounds:,} rounds"),
+        ("rounds", f"at most {job.rules.workers_per_round} phones each"),
         ("scheme", f"{job.scheme}, forget_fraction {job.forget_fraction}"),
         ("learner", plan.learner),
     ]

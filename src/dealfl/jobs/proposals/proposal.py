@@ -316,8 +316,17 @@ def _is_identifier(column: Found) -> bool:
 _ARRIVALS_PER_HOUR = 60
 _HOUR_S = 3600
 _LONGEST_S = 150 * _HOUR_S  # a job ends after max_h, 168 hours by default
+_USUAL_H = 10.0  # for data without times
+_EVERY_S = 600
+_UNIX_S = 1e8  # numbers from here on are seconds since 1970
+_ROUNDS = 10_000  # the time ends the job
+_WAIT_H = 1.25  # a call is worth what arrives in it
+_FEWEST = 5  # examples of an update: the update of one would be the example
+_CALLS = 4  # of a phone, at least: with little data it calls with fewer examples
+_MAX_WAIT_S = 6 * _HOUR_S
 _TEST_SHARE = 0.2
-_LATER_SHARE = 0.4
+_INITIAL_SHARE, _LATER_SHARE = 0.5, 0.4
+_TIMED_SHARE = 0.05  # at the start, of data whose times are known
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,28 +336,48 @@ class Sizes:
     workers: int
     rounds: int
     per_hour: float
-    every_s: int = _HOUR_S
+    every_s: int = _EVERY_S
+    hours: float = _USUAL_H
+    fewest: int = _FEWEST  # examples of an update
+    initial_share: float = _INITIAL_SHARE
 
     @classmethod
     def fitting(
-        cls, examples: int, most: int, workers: int, rounds: int, arriving: int = 0
+        cls,
+        examples: int,
+        most: int,
+        workers: int,
+        rounds: int,
+        arriving: int = 0,
+        hours: float = 0.0,
     ) -> Sizes:
-        """Return sizes that suit a number of examples.
+        """Return sizes that suit a number of examples, and the hours in which they came.
 
-        Half of the examples are there at the start, and most of the others arrive until the last
-        round.
+        Half of the examples are there at the start, and most of the others arrive until the end; if
+        the hours are known, nearly all of them arrive.
 
         Examples
         --------
-        >>> Sizes.fitting(1000, most=1000, workers=0, rounds=0)
-        Sizes(workers=20, rounds=10, per_hour=1.6, every_s=3600)
+        >>> sizes = Sizes.fitting(1000, most=1000, workers=0, rounds=0)
+        >>> sizes.workers, sizes.per_hour, sizes.hours, sizes.min_waiting
+        (20, 1.6, 10.0, 5)
         """
         count = workers or max(2, min(20, examples // 25, most))
-        long = rounds or 10
-        every_s = max(1, min(_HOUR_S, _LONGEST_S // long))
-        hours = long * every_s / _HOUR_S
-        rate = _LATER_SHARE * (1 - _TEST_SHARE) * (arriving or examples) / count / hours
-        return cls(count, long, float(f"{rate:.2g}"), every_s)
+        every_s = max(1, min(_HOUR_S, _LONGEST_S // rounds)) if rounds else _EVERY_S
+        fits = 0.0 < hours * _HOUR_S <= _LONGEST_S  # years are replayed faster
+        lasts_h = float(f"{hours:.3g}") if fits else _USUAL_H
+        lasts_h = rounds * every_s / _HOUR_S if rounds else lasts_h
+        learned = (1 - _TEST_SHARE) * (arriving or examples) / count  # by a phone
+        initial = _TIMED_SHARE if fits and not rounds else _INITIAL_SHARE
+        later = 1.0 - initial if fits and not rounds else _LATER_SHARE
+        rate = float(f"{later * learned / lasts_h:.2g}")
+        fewest = max(1, min(_FEWEST, int(learned / _CALLS)))
+        return cls(count, rounds or _ROUNDS, rate, every_s, lasts_h, fewest, initial)
+
+    @property
+    def min_waiting(self) -> int:
+        """Examples that are worth a call."""
+        return max(self.fewest, round(_WAIT_H * self.per_hour))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,6 +410,16 @@ class Start:
     image: Image | None = None
     in_memory: bool = False
 
+    @property
+    def lasts_h(self) -> float:
+        """Hours between the first and the last row; 0 if unknown."""
+        for column in self.columns:
+            if column.name == self.roles.time and column.values:
+                unit_h = 24.0 if column.kind == "date" else 1.0 / _HOUR_S
+                known = column.kind == "date" or column.low >= _UNIX_S
+                return unit_h * (column.high - column.low) if known else 0.0
+        return 0.0
+
     def tables(self, folder: Path, sizes: Sizes) -> Tables:
         """Return the job for a fleet of some size; its file is in a folder."""
         by_owner = self.format == "csv" and bool(self.roles.owner)
@@ -393,8 +432,17 @@ class Start:
                 "scheme": "deal",
                 "forget_fraction": "0.02",
                 "rounds": sizes.rounds,
+                "max_h": sizes.hours + (0.0 if sizes.rounds == _ROUNDS else _MAX_WAIT_S / _HOUR_S),
                 "workers_per_round": max(1, math.ceil(sizes.workers / 2)),
                 "round_every_s": sizes.every_s,
+                "selector": "fair_ucb",
+                "sleep": True,
+                "min_waiting": sizes.min_waiting,
+                "wait_j": 0.3,
+                "max_wait_s": _MAX_WAIT_S,
+                "ride_along": True,
+                "ride_wait_s": 2 * _HOUR_S,
+                "min_examples_per_update": sizes.fewest,
             },
             "source": {
                 "file": _beside(self.path, folder),
@@ -403,6 +451,7 @@ class Start:
                 **self.source,
             },
             **({"features": self.features} if self.features else {}),
+            "selection": {"fairness": 0.02, "eta": 20.0},
             "devices": [{"count": sizes.workers, "phone": "nexus"}],
             "data": {
                 "partition": "by_owner" if by_owner else "uniform",
@@ -410,10 +459,11 @@ class Start:
             },
             "arrival": {
                 "pattern": "poisson",
-                "initial_share": 0.5,
+                "initial_share": sizes.initial_share,
                 "examples_per_hour": int(sizes.per_hour) if whole else sizes.per_hour,
                 **({"batch": batch} if batch > 1 else {}),
             },
+            "radio": {"own_per_hour": 15.0, "fetch": "calls"},
         }
 
     def _layout_keys(self) -> Tables:
@@ -477,7 +527,19 @@ _ABOVE = {
 _COMMENTS = {
     "job.scheme": "             # or original, newfl, incremental",
     "job.forget_fraction": "    # an exact decimal, theta in the paper",
-    "job.round_every_s": "        # shortest time between two rounds",
+    "job.rounds": "                # at most: max_h ends the job",
+    "job.round_every_s": "           # time between two selections; a call opens a round, too",
+    "job.selector": "         # useful phones first, with a minimum share for each",
+    "job.sleep": "                  # phones close their connection until a call is worth a burst:",
+    "job.min_waiting": "               # never with fewer examples than these;",
+    "job.wait_j": "                  # more where a call costs more: what an hour's wait is worth",
+    "job.max_wait_s": "            # then a phone calls with any number of examples",
+    "job.ride_along": "             # it calls while other traffic has its radio on,",
+    "job.ride_wait_s": "            # and waits for that for this time",
+    "job.min_examples_per_update": "   # the update of one example would be the example",
+    "selection.fairness": "           # minimum share of rounds for each phone",
+    "radio.own_per_hour": "         # other traffic of each phone, assumed",
+    "radio.fetch": "             # after a use, the next call brings the newest version",
     "source.low": "      # of every feature, rounded up from the data;",
     "source.high": "     # rows beyond are quarantined",
     "source.liked_from": "   # lowest rating of a liked item",

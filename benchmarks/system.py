@@ -14,15 +14,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import dataclasses
 import hashlib
+import random
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from itertools import product
 from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
 
 from msgspec.structs import replace
 from reporting import Report, main, progress
 
+from dealfl import Fleet
 from dealfl.learners import StoredRecord, cycles_of, statistics_of
 from dealfl.power import PHONES, RADIOS, PhoneSpending, Spent, Training, phone, phone_clock
 from dealfl.protocol import pack
@@ -522,10 +526,63 @@ def _always() -> object:
     return Always()
 
 
+# -- the file of a stranger -----------------------------------------------------------------------
+
+
+def write_stranger(path: Path, seed: int) -> None:
+    """Write the CSV of a stranger: 20 persons with two kinds of readings, over three days."""
+    draw = random.Random(f"{seed}/stranger")
+    begin = datetime(2024, 3, 1, 8)
+    rows = []
+    for person in range(20):
+        rate, hour = draw.lognormvariate(1.2, 0.6), 0.0
+        while (hour := hour + draw.expovariate(rate)) < 72.0:
+            label = draw.choice(["rest", "walk"])
+            values = [draw.gauss(1.2 if label == "walk" else -0.2, 1.0) for _ in range(4)]
+            moment = (begin + timedelta(hours=hour)).isoformat(sep=" ", timespec="seconds")
+            rows.append([moment, f"person {person}", *(f"{value:.3f}" for value in values), label])
+    lines = [["time", "person", "a", "b", "c", "d", "label"], *sorted(rows)]
+    path.write_text("\n".join(map(",".join, lines)), "utf-8")
+
+
+def measure_stranger(report: Report, seeds: Sequence[int]) -> None:
+    """Propose a job for the file of a stranger, and compare it with the same fair baseline."""
+    keys = ("sleep", "selector", "wait_j", "ride_along", "ride_wait_s", "max_wait_s")
+    default = Document.parse(default_job(), "digits.toml").tables["job"]
+    shares, outcomes = [], []
+    for seed in seeds:
+        with progress(f"stranger: seed {seed}"), TemporaryDirectory() as folder:
+            write_stranger(Path(folder) / "data.csv", seed)
+            fleet = Fleet.from_file(Path(folder) / "data.csv", settings={"job.seed": seed})
+            spec = fleet.simulated
+            outcomes.append(run_fleet(spec))
+            shares.append(ratio(outcomes[-1], curve(spec)))
+            proposed = fleet.document.tables["job"]
+    known = [share for share in shares if share is not None]
+    differ = [key for key in keys if proposed[key] != default[key]]
+    report.rows.append(
+        {
+            "part": "stranger", "% of the fair baseline at equal mean delay": _shown(known, 100),
+            "worst seed %": 100 * max(known, default=float("nan")),
+            "seeds without a bracket": len(shares) - len(known),
+            "mJ an example": fmean(1e3 * one.example_j for one in outcomes),
+            "median, mean, p90 delay h": _delays(outcomes),
+            "learned": fmean(one.learned for one in outcomes),
+            "quality": fmean(one.quality or 0.0 for one in outcomes),
+            "exact": sum(one.exact for one in outcomes),
+        }
+    )  # fmt: skip
+    report.check(
+        "keys of a stranger's job that differ from the default",
+        "none", ", ".join(differ) or "none",
+        not differ,
+    )  # fmt: skip
+
+
 MEASURES: dict[str, Callable[[Report, Sequence[int]], None]] = {
     "labels": change_labels, "half": change_half, "features": change_features, "notice": notice,
     "sleepers": check_sleepers, "review": review, "rows": list_rows, "compute": compute,
-    "forecasts": forecasts,
+    "forecasts": forecasts, "stranger": measure_stranger,
 }  # fmt: skip
 PARTS = [*COMPARED, *MEASURES]
 

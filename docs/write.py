@@ -31,6 +31,9 @@ def pages() -> dict[Path, str]:
     tables = system_tables()
     selection = (FOLDER / "selection.md").read_text("utf-8")
     selection = replace_part(selection, "forecasts", tables.pop("forecasts"))
+    systems = (FOLDER / "systems.md").read_text("utf-8")
+    for name in ("targets", "curves", "rows"):
+        systems = replace_part(systems, name, tables.pop(name))
     energy = (FOLDER / "energy.md").read_text("utf-8")
     for name, part in tables.items():
         energy = replace_part(energy, name, part)
@@ -38,6 +41,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "cli.md": command_page(),
         FOLDER / "energy.md": energy,
         FOLDER / "selection.md": selection,
+        FOLDER / "systems.md": systems,
         jobs: before + _KEYS + describe_keys(),
         protocol: text,
         FOLDER / "measured.md": measured_page(),

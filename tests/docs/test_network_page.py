@@ -110,5 +110,5 @@ def test_every_fence_is_run_or_compared_but_those_that_need_another_machine() ->
     blocks = list(find_blocks(text))
     compared = sum(block.expected is not None for block in blocks)
     opened = len(re.findall(r"^```(\w+)$", text, re.MULTILINE))
-    others = 6  # a drawing, a unit, the containers; a call from cron, two commands of a device
+    others = 3  # a drawing, a unit, the containers
     assert opened == len(blocks) + compared + others

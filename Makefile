@@ -53,7 +53,7 @@ quick: $(READY)  ## the tests of a minute: no system packages, no browser, no br
 	  $(foreach name,compiled interrupts wiring claims odd_arrays selectors batches killed failing hostile promises,--ignore-glob='*$(name)*')
 
 test: $(READY) browser mosquitto  ## all tests, doctests included
-	@echo "all tests: about ten minutes on two cores; what is skipped, and why, is told at the end"
+	@echo "all tests: about ten minutes on two cores; what is skipped, and why, is stated at the end"
 	$(BIN)/python -m pytest -n 2
 
 browser:         ## chromium, in which the tests open the pages; installed where that is allowed

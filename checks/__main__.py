@@ -11,7 +11,7 @@ from checks.sizes import report
 from dealfl import cli
 
 ROOT = Path(__file__).parents[1]
-_OFFERED = (*PUBLIC, "dealfl.learners.checks")
+_OFFERED = (*PUBLIC, "dealfl.flower", "dealfl.learners.checks")
 _AT_IMPORT = (("dealfl.exact", "require_machine"), ("dealfl.loading", "load_when_used"))
 AWAITING = ROOT / "checks" / "awaiting.txt"
 

@@ -232,7 +232,7 @@ class _Nodes:
         return messages
 
     def is_done(self) -> bool:
-        """Return whether nothing is left to do, or nobody answers any more."""
+        """Return whether nothing is left to do, or nobody answers now."""
         if not self._server.finished:  # the last bag is answered, and all examples are learned
             idle_s = max(self._idle_s, 4 * self._server.rules.ttl_s)
             return not self._flying and time.time() > self._learned_s + idle_s

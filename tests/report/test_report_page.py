@@ -154,7 +154,9 @@ def test_a_crowd_is_reported_by_kind_and_the_page_stays_small(opened: Open) -> N
     page = opened("crowd")
     assert page.path.stat().st_size < 6_000_000
     assert page.page.locator("table.sortable tbody tr").count() == 1000
-    assert "the 1,000 with the most energy" in (page.page.text_content("table.sortable caption") or "")
+    assert "the 1,000 with the most energy" in (
+        page.page.text_content("table.sortable caption") or ""
+    )
     assert "other kinds" in page.page.locator(".xtick").all_text_contents()
 
 

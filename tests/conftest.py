@@ -17,6 +17,7 @@ from dealfl.data import CATALOG, Directories, Examples, find_dataset, load
 
 settings.register_profile("untimed", deadline=None)  # the first call may compile loops
 settings.load_profile("untimed")
+collect_ignore = ["without_scipy.py"]  # a plug-in of some runs
 DATA = os.environ.get("DEALFL_DATA")  # read before any test changes it
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started the tests with `&`
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -29,6 +29,8 @@ from dealfl.simulate import read_fleet, split_fleet
 from dealfl.storage import make_folder, replace_file
 from dealfl.worker import Journal, MeasuredMeter, Worker, WorkerKeys
 
+__all__ = ["client_app", "server_app"]
+
 _LOG = logging.getLogger("flwr")
 _VERSION = "1.41."
 _BAG = "dealfl"

@@ -146,10 +146,14 @@ def _sum_of(
         if executor is None
         else call_each(executor, _learn_part, calls)
     )
+    named: dict[int, tuple[str, ...]] = {}
     for number, (content, names) in ended:
         total.merge(Statistics.from_bytes(content, max_bytes=_ANY_SIZE))
-        if names and isinstance(total, RowLearner):
-            _require_names(number, names, total)
+        if names:
+            named[number] = names
+    if isinstance(total, RowLearner):
+        for number in sorted(named):
+            _require_names(number, named[number], total)
     return total
 
 
@@ -180,7 +184,7 @@ def _learn_part(
         delta: Statistics = learner.learn(*examples)
     except BadInput as error:
         raise type(error)(f"part {number}: {error}") from error
-    return delta.to_bytes(), getattr(learner, "feature_names", ())
+    return delta.to_bytes(), learner.feature_names if isinstance(learner, RowLearner) else ()
 
 
 def _examples(part: Part, target: str | None, *, histories: bool) -> tuple[Any, ...]:

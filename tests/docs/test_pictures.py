@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PRINTED = (ROOT / "docs/images/report.txt").read_text("utf-8")
+PRINTED = (ROOT / "docs/images/report.txt").read_text("utf-8").replace("\u00a0", " ")
 
 
 def test_the_picture_is_of_the_recorded_default_run() -> None:

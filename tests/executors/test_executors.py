@@ -163,7 +163,7 @@ def test_a_stopped_sweep_continues(tmp_path: Path) -> None:
     assert dealfl.sweep(FLEET, seeds=4, verbose=False, out=tmp_path, resume=True).equals(whole)
     with pytest.raises(BadInput, match="leaves nothing to resume"):
         dealfl.sweep(FLEET, resume=True)
-    other = FLEET.with_settings({"job.forget_fraction": 0.5})
+    other = FLEET.with_settings({"arrival.examples_per_hour": 3.0})
     table = dealfl.sweep(other, seeds=4, verbose=False, out=tmp_path, resume=True)
     assert not table.equals(whole), "other settings have other outcomes"
     dealfl.sweep(FLEET, seeds=1, verbose=False, out=tmp_path, restart=True)

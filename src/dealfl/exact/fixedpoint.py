@@ -145,7 +145,7 @@ class FixedPoint:
     @cached_property
     def _alike(self) -> tuple[Floats, Floats]:
         """Bound and scale; one number each, which is faster, if they are the same everywhere."""
-        many = bool((self.bound != self.bound[0]).any())
+        many = not self.bound.size or bool((self.bound != self.bound[0]).any())
         return (self.bound, self.scale) if many else (self.bound[:1], self.scale[:1])
 
     def settings(self, *, clip: bool = False) -> dict[str, Setting]:

@@ -223,7 +223,6 @@ class QrFactor:
     """Q·R = A, with the rank-one update of Algorithm 2 of the paper."""
 
     def __init__(self, matrix: Floats, right: Floats) -> None:
-        self._linalg = import_linalg()
         self._q, self._r = np.linalg.qr(matrix)
         self._right = right.copy()
         _require_rank(np.abs(np.diag(self._r)), np.linalg.norm(matrix, axis=0))
@@ -233,7 +232,9 @@ class QrFactor:
         x, goals = np.split(row, [len(self._r)])
         if sign < 0 and 1.0 - x @ self._solve(x) < MIN_SLACK:
             return False
-        self._q, self._r = self._linalg.qr_update(self._q, self._r, sign * x, x, check_finite=False)
+        self._q, self._r = import_linalg().qr_update(
+            self._q, self._r, sign * x, x, check_finite=False
+        )
         self._right += sign * np.outer(x, goals)
         return True
 

@@ -170,7 +170,7 @@ def _infer_members(make: Callable[[], Learner], people: People, order: Sequence[
     """Return how well the model tells persons who were learned from persons who were not."""
     count = min(_PERSONS, len(order) // 3)
     if count < _FEWEST:
-        what = f"membership: {len(order)} persons are too few to say (at least {3 * _FEWEST} are needed)"
+        what = f"membership: {len(order)} persons are too few to say; {3 * _FEWEST} are needed"
         return Finding(what, None, None, "0.5 after", None)
     strangers, erased = order[:count], order[count : 2 * count]
     areas = []

@@ -144,7 +144,7 @@ def settings_for(learner: str, data: DataLimits) -> dict[str, Any]:
     if learner not in names:
         raise unknown_name(f"learner for {data.name} ({data.task})", learner, names)
     kind = LEARNERS[learner]
-    if getattr(kind.settings_for, "__isabstractmethod__", False):
+    if "settings_for" in kind.__abstractmethods__:
         raise BadInput(
             f"the learner {learner!r} cannot be used for {data.name}: {kind.__qualname__} of "
             f"{kind.__module__} lacks the class method settings_for(data), which returns its "

@@ -29,10 +29,10 @@ from reporting import Report, main, progress
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from dealfl.exact import compiled
-from dealfl.logs import log_to
 from dealfl.protocol.messages import Erase
 from dealfl.protocol.transport import encode
 from dealfl.server import Ledger, Server
+from dealfl.storage import log_to
 from dealfl.worker import SCHEMES, Journal
 from tests.erasure import test_concurrent_certificates as certificates
 from tests.federation import test_chaos, test_every_write, test_kill, test_restores

@@ -43,7 +43,7 @@ LOADED = """
 from dealfl.cli import parser
 parser("work")
 from dealfl.jobs import Document
-from dealfl.logs import log_to
+from dealfl.storage import log_to
 from dealfl.network import read_credentials, run_until_stopped, work
 """
 WORK = """
@@ -385,10 +385,24 @@ def add_arm64(report: Report, quick: bool) -> None:
     return None
 
 
+def add_flash(report: Report, quick: bool) -> None:
+    """Bytes given to files for a training, from new rows to the receipt, by the tests' harness."""
+    sys.path.insert(0, str(ROOT))
+    from tests.worker.test_flash import train
+
+    for features in (13, 256) if quick else (13, 70, 256):
+        with tempfile.TemporaryDirectory() as folder:
+            flash = train(Path(folder), features)
+        times = flash.written / flash.needed
+        what = f"flash: a training, update and records of {flash.needed / 1000:.0f} kB"
+        report.check(what, "≤ 3 × their bytes", f"{times:.1f} ×", times <= 3.0)
+
+
 PARTS: dict[str, Callable[[Report, bool], None]] = {
     "install": add_install,
     "memory": add_memory,
     "training": add_training,
+    "flash": add_flash,
     "arm64": add_arm64,
 }
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         TikhonovClassifier,
         load,
     )
-    from dealfl.parts import forget, learn
+    from dealfl.parallel import forget, learn
 else:
     __getattr__ = load_when_used(
         __name__,
@@ -66,7 +66,7 @@ else:
                 "TikhonovClassifier",
                 "load",
             ),
-            "parts": ("forget", "learn"),
+            "parallel": ("forget", "learn"),
         },
     )
 

@@ -15,7 +15,7 @@ from typing import Any
 from dealfl.cli import format_table, print_result, read_values, say
 from dealfl.errors import BadInput
 from dealfl.escaping import for_terminal
-from dealfl.executors import open_executor
+from dealfl.parallel import open_executor
 from dealfl.report import ProgressLine, choose_line, format_age
 from dealfl.storage import keep_freed_memory
 from dealfl_paper.laboratory import (

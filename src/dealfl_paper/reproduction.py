@@ -17,7 +17,7 @@ from pathlib import Path
 from dealfl.data import CATALOG, Directories
 from dealfl.errors import BadBytes, BadInput, DatasetMissing, unknown_name
 from dealfl.exact import prefer_loops
-from dealfl.executors import AnyExecutor, call_each
+from dealfl.parallel import AnyExecutor, call_each
 from dealfl.simulate import require_processes
 from dealfl_paper.figure import Claim, Figure, Row, Setting, Verdict
 from dealfl_paper.figures import FIGURES

@@ -6,7 +6,6 @@ from typing import Any
 
 import dealfl
 from dealfl.erasure import ErasureRequest
-from dealfl.logs import log_to
 from dealfl.report import write_page
 from dealfl.runs import (
     Interrupted,
@@ -20,6 +19,7 @@ from dealfl.runs import (
     save_arrays,
 )
 from dealfl.runs.erasures import put_request
+from dealfl.storage import log_to
 from tests.erasure.histories import LEARNERS, NAMES
 from tests.runs.erased_people import stored_bodies
 from tests.traces.needles import (

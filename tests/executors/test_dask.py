@@ -9,7 +9,7 @@ import pytest
 import dealfl
 from dealfl.cli import main
 from dealfl.errors import DealError
-from dealfl.executors import call_each, open_executor
+from dealfl.parallel import call_each, open_executor
 from dealfl_paper.reproduction import reproduce
 from tests.executors.clusters import cluster
 from tests.executors.fleets import FLEET

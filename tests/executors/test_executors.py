@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 import dealfl
-from dealfl import executors
 from dealfl.errors import BadInput, DealError, Incompatible
-from dealfl.executors import ExecutorLost, call_each, open_executor
+from dealfl.parallel import ExecutorLost, call_each, executors, open_executor
 from tests.executors.fleets import FLEET
 
 FORKED = partial(ProcessPoolExecutor, 2, multiprocessing.get_context("fork"))

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dealfl import rules
+from dealfl.protocol import SELECTORS
 from dealfl.server import selection
 
 ROOT = Path(__file__).parents[2]
@@ -14,7 +14,7 @@ import sys
 from dealfl.cli import parser
 parser("work")
 from dealfl.jobs import Document
-from dealfl.logs import log_to
+from dealfl.storage import log_to
 from dealfl.network import read_credentials, run_until_stopped, work
 from dealfl.storage import make_folder
 print(*sys.modules)
@@ -76,4 +76,4 @@ def test_what_a_worker_does_needs_no_scipy() -> None:
 
 
 def test_the_names_of_the_selectors_are_those_of_their_classes() -> None:
-    assert list(rules.SELECTORS) == list(selection.SELECTORS)
+    assert list(SELECTORS) == list(selection.SELECTORS)

@@ -14,7 +14,7 @@ from scipy import sparse
 
 import dealfl
 from dealfl import BadInput, NaiveBayes, NotLearned, PersonalizedPageRank, Tikhonov
-from dealfl.executors import ExecutorLost
+from dealfl.parallel import ExecutorLost
 
 pd: Any = pytest.importorskip("pandas")
 RNG = np.random.default_rng(3)

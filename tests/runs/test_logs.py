@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.logs import LOG, JsonLines, configure_logs, log
+from dealfl.storage.logs import LOG, JsonLines, configure_logs, log
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,7 @@ from typing import Any
 from dealfl.api.fleet import Fleet
 from dealfl.api.result import Result, as_table, record_of
 from dealfl.errors import BadInput, argument
-from dealfl.executors import AnyExecutor
-from dealfl.logs import log_to
+from dealfl.parallel import AnyExecutor
 from dealfl.report import choose_line, choose_view, write_page
 from dealfl.runs import (
     Interrupted,
@@ -30,7 +29,7 @@ from dealfl.runs import (
 from dealfl.settings import plain_value
 from dealfl.simulate import KeptOutcomes, Setting
 from dealfl.simulate import sweep as simulate_all
-from dealfl.storage import lock_file, make_folder
+from dealfl.storage import lock_file, log_to, make_folder
 from dealfl.worker import COMPARED
 
 

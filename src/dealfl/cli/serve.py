@@ -16,9 +16,9 @@ from dealfl.errors import BadInput
 
 def _serve(arguments: argparse.Namespace) -> int:
     from dealfl.jobs import Document, read_job
-    from dealfl.logs import log_to
     from dealfl.network import read_credentials, run_until_stopped, serve
     from dealfl.runs import RunFolder, answers_about
+    from dealfl.storage import log_to
 
     document = Document.read(arguments.job)
     brokers = [read_credentials(path) for path in arguments.brokers]
@@ -41,9 +41,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 def _work(arguments: argparse.Namespace) -> int:
     from dealfl.jobs import Document
-    from dealfl.logs import log_to
     from dealfl.network import Orders, read_credentials, run_until_stopped, work, work_once
-    from dealfl.storage import make_folder
+    from dealfl.storage import log_to, make_folder
 
     if arguments.json and not arguments.once:
         raise BadInput("--json prints the result of one call; add --once")

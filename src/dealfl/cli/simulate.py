@@ -48,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _run_fleet(arguments: argparse.Namespace) -> int:
     from dealfl.api import Fleet, kept_in, sweep_settings
-    from dealfl.executors import open_executor
+    from dealfl.parallel import open_executor
     from dealfl.report import summarize_sweep
     from dealfl.storage import keep_freed_memory
 

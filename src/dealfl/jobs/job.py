@@ -25,8 +25,7 @@ from dealfl.data.sources import (
 )
 from dealfl.learners import learners_for
 from dealfl.power.meters import METERS
-from dealfl.protocol import Name, Sleep
-from dealfl.rules import SELECTORS, RewardWeights, Rules
+from dealfl.protocol import SELECTORS, Name, RewardWeights, Rules, Sleep
 from dealfl.settings import (
     FLAT,
     Amount,

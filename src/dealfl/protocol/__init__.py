@@ -33,6 +33,7 @@ from dealfl.protocol.messages import (
     Withdraw,
 )
 from dealfl.protocol.pump import Pump
+from dealfl.protocol.rules import SELECTORS, RewardWeights, Rules
 from dealfl.protocol.transport import (
     INLINE_BYTES,
     MAX_BYTES,
@@ -52,6 +53,7 @@ __all__ = [
     "MAX_NAME",
     "MAX_OWNERS",
     "PROTOCOL",
+    "SELECTORS",
     "Announce",
     "Asleep",
     "Assembly",
@@ -68,6 +70,8 @@ __all__ = [
     "Pump",
     "Receipt",
     "Refusal",
+    "RewardWeights",
+    "Rules",
     "Sleep",
     "Step",
     "Unread",

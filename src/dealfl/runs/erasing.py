@@ -28,7 +28,6 @@ from dealfl.erasure import (
     verify_certificate,
 )
 from dealfl.errors import BadBytes, BadInput, argument
-from dealfl.logs import log
 from dealfl.protocol import plain_name
 from dealfl.runs.erasures import CERTIFICATES, certify, find_queued, put_request
 from dealfl.runs.finished_run import (
@@ -43,7 +42,7 @@ from dealfl.runs.finished_run import (
 from dealfl.runs.folder import FORGETTING, REQUESTS, RunFolder
 from dealfl.runs.result import Forgotten
 from dealfl.server import LedgerReader
-from dealfl.storage import replace_file
+from dealfl.storage import log, replace_file
 from dealfl.worker import Journal, State
 
 _POLL_S = 0.2

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from dealfl.errors import DealError
 from dealfl.exact import Statistics
-from dealfl.logs import log
 from dealfl.runs.erasing import carry_out, forget_person
 from dealfl.runs.erasures import find_queued
 from dealfl.runs.finished_run import keep_journals
@@ -38,7 +37,7 @@ from dealfl.simulate import (
     split_fleet,
     start_run,
 )
-from dealfl.storage import replace_file
+from dealfl.storage import log, replace_file
 from dealfl.worker import COMPARED
 
 _SAVE_EVERY_S = 5.0

@@ -21,14 +21,13 @@ from dealfl.erasure import (
     verify_certificate,
 )
 from dealfl.errors import BadInput
-from dealfl.logs import log
 from dealfl.runs.erasing import ErasureResult
 from dealfl.runs.erasures import CERTIFICATES, RequestStatus, certify, list_erasures
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import export_model, open_model
 from dealfl.runs.status import RunStatus, read_status
 from dealfl.runs.workers import WorkerStatus, read_worker_rounds, read_workers
-from dealfl.storage import make_folder, replace_file
+from dealfl.storage import log, make_folder, replace_file
 
 _POLL_S = 0.5
 _MANY_OWNERS = 1_000

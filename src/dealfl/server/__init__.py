@@ -1,6 +1,6 @@
 """The server: it selects workers, collects their updates and counts each exactly once."""
 
-from dealfl.rules import RewardWeights, Rules
+from dealfl.protocol import RewardWeights, Rules
 from dealfl.server.aggregation import rebuild_total
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import (

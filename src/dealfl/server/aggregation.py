@@ -10,8 +10,7 @@ from dealfl.errors import BadBytes, BadInput, Impossible, describe_without_value
 from dealfl.escaping import for_terminal
 from dealfl.exact import Statistics
 from dealfl.learners import Learner
-from dealfl.protocol import MAX_EXAMPLES, MAX_NAME, PROTOCOL, Update, Withdraw
-from dealfl.rules import Rules
+from dealfl.protocol import MAX_EXAMPLES, MAX_NAME, PROTOCOL, Rules, Update, Withdraw
 from dealfl.server.ledger import Ledger, Pending
 from dealfl.server.ledger_reader import WorkerRow
 from dealfl.server.sums import BASE, ChangedSum

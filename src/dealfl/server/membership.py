@@ -12,8 +12,7 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from dealfl.protocol import MAX_OWNERS, PROTOCOL, Announce, Erase, Message, Position, Welcome
-from dealfl.rules import Rules
+from dealfl.protocol import MAX_OWNERS, PROTOCOL, Announce, Erase, Message, Position, Rules, Welcome
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger, Listed
 from dealfl.server.ledger_reader import WorkerRow, note_restore

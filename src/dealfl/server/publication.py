@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from dealfl.erasure import Outstanding, ReleaseRule
 from dealfl.exact import Statistics
-from dealfl.protocol import Fetch, Message, Published
-from dealfl.rules import Rules
+from dealfl.protocol import Fetch, Message, Published, Rules
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import WorkerRow

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dealfl.rules import RewardWeights, Rules
+from dealfl.protocol import RewardWeights, Rules
 from dealfl.server.ledger_reader import WorkerRow
 
 _SHARES: dict[str, Callable[[WorkerRow, Rules], float]] = {

@@ -21,8 +21,7 @@ from bisect import bisect_left
 
 from msgspec.structs import replace
 
-from dealfl.protocol import Announce, Update
-from dealfl.rules import Rules
+from dealfl.protocol import Announce, Rules, Update
 from dealfl.server.ledger_reader import WorkerRow
 from dealfl.server.predictions import Predictions
 from dealfl.server.selection import Candidate

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from dealfl.protocol import Announce, Assignment, Declined, Message, Update
-from dealfl.rules import Rules
+from dealfl.protocol import Announce, Assignment, Declined, Message, Rules, Update
 from dealfl.server.aggregation import Aggregation, Stored
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import OpenRound, WorkerRow

@@ -28,13 +28,13 @@ from dealfl.protocol import (
     Message,
     Receipt,
     Refusal,
+    Rules,
     Step,
     Update,
     Verdict,
     Withdraw,
     problem_of,
 )
-from dealfl.rules import Rules
 from dealfl.server.aggregation import AFTER_GAP, WITHDRAWN, Aggregation, Problem
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader, WorkerRow

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from dealfl.errors import BadBytes, BadInput, argument, needs_extra
-from dealfl.executors import AnyExecutor, call_each
 from dealfl.jobs import Data, Document, Plan, Reading
+from dealfl.parallel import AnyExecutor, call_each
 from dealfl.simulate.fleet import FleetSpec, read_fleet
 from dealfl.simulate.fleet_run import run_fleet, split_fleet
 from dealfl.simulate.outcome import Outcome, Progress

@@ -1,4 +1,4 @@
-"""Files: databases that survive kill −9, atomic replacement; and memory: page replacement.
+"""Files: databases that survive kill −9, atomic replacement, logs; and memory: page replacement.
 
 Journal and ledger are databases. Every change is one transaction (WAL, synchronous=FULL). One
 process at a time writes a file: it holds a lock, and begins a new term that fences what an earlier
@@ -23,6 +23,7 @@ from dealfl.storage.database import (
     open_read_only,
     require_unused,
 )
+from dealfl.storage.logs import configure_logs, log, log_to
 from dealfl.storage.memory import (
     Arc,
     BudgetedThetaLru,
@@ -47,10 +48,13 @@ __all__ = [
     "Swaps",
     "ThetaLru",
     "Touch",
+    "configure_logs",
     "find_write_failure",
     "is_disk_failure",
     "keep_freed_memory",
     "lock_file",
+    "log",
+    "log_to",
     "major_faults",
     "make_folder",
     "make_private",

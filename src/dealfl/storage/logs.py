@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dealfl.errors import BadInput
-from dealfl.storage import is_disk_failure, make_private
+from dealfl.storage.atomic_files import is_disk_failure, make_private
 
 LOG = logging.getLogger("dealfl")
 LEVELS = ("debug", "info", "warning", "error")

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from dealfl.errors import BadInput
-from dealfl.protocol import Sleep
+from dealfl.protocol.messages import Sleep
 from dealfl.registry import Names
 from dealfl.settings import Amount, Count, Fraction, OneOf, Positive, Share, normalise
 

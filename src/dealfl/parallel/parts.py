@@ -11,8 +11,8 @@ import numpy as np
 
 from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.exact import Statistics
-from dealfl.executors import AnyExecutor, call_each
 from dealfl.learners import HistoryLearner, Learner, RowLearner, is_frame
+from dealfl.parallel.executors import AnyExecutor, call_each
 
 AnyLearner = TypeVar("AnyLearner", bound=Learner)
 Part = Any

@@ -120,3 +120,32 @@ def test_the_example_is_a_fleet_that_is_woken_for_much() -> None:
     assert made.selection["price"] > 0
     assert made.job.rules.rewards.half_example_j > 0
     assert made.job.rules.round_every_s > 0
+
+
+def test_no_phone_is_left_out_for_its_dear_radio() -> None:
+    """A class that only phones with LTE hold is learned, too: each of them calls in time."""
+    kinds = [{"count": 4, "phone": "nexus", "radio": radio} for radio in ("wifi", "lte")]
+    longest_s = 4 * 3600.0
+    fleet = fuller(
+        {
+            "job.max_h": 24.0, "job.rounds": 1000, "job.sleep": True, "job.wait_j": 0.3,
+            "job.max_wait_s": longest_s, "job.selector": "fair_ucb",
+        },
+        devices=kinds, radio={"rtt_s": 0.3},
+    )  # fmt: skip
+    outcome = run_fleet(fleet)
+    assert outcome.exact
+    delays = {radio: [p.delay_s for p in outcome.participants if p.radio == radio]
+              for radio in ("wifi", "lte")}  # fmt: skip
+    assert all(delay_s is not None and delay_s <= longest_s for delay_s in delays["lte"])
+    assert all(phone.learned > 0 for phone in outcome.participants)
+    assert sum(filter(None, delays["lte"])) > sum(filter(None, delays["wifi"])), "they wait longer"
+
+
+def test_own_traffic_that_never_comes_delays_no_phone_beyond_its_wait() -> None:
+    keys = {"job.max_h": 8.0, "job.rounds": 1000, "job.sleep": True, "job.max_wait_s": 7_200.0}
+    never = run_fleet(fuller(keys | {"job.ride_along": True}, radio={"own_per_hour": 0.0}))
+    without = run_fleet(fuller(keys | {"job.ride_along": False}, radio={"own_per_hour": 0.0}))
+    assert never.exact
+    assert never.learned == without.learned
+    assert never.delays == without.delays

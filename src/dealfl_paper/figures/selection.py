@@ -26,10 +26,10 @@ from dealfl_paper.laboratory import judge_wrong_choices, measure_wrong_choices
 _TARGET = 0.92  # accuracy
 _ERROR = 0.1  # of predicted times, to which the law of training times is held
 _BASELINE = "uniform"
-_UNIFORM: dict[str, object] = {"job.selector": "uniform", "selection": None}
+_UNIFORM: dict[str, object] = {"job.selector": "uniform"}
 _FULL: dict[str, object] = {"job.min_waiting": 10}
 WAYS: dict[str, dict[str, object]] = {
-    "everyone": {"job.selector": "everyone", "selection": None, "job.workers_per_round": 20},
+    "everyone": {"job.selector": "everyone", "job.workers_per_round": 20},
     "uniform": _UNIFORM,
     "selection": {},
     "fullness": {**_UNIFORM, **_FULL},

@@ -1,0 +1,117 @@
+"""What the pages show: the run as it was at the last look, put together from changes."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dealfl.runs import Changes, RequestStatus, RunRecord, WorkerLine, find_state
+from dealfl.server import RoundHistory, Version
+
+REAL_FROM_S = 1e9  # smaller times are of a virtual clock
+DAY_S = 86_400.0
+STATES = ("overdue", "training", "awake", "asleep", "removed")
+_MAX_ROUNDS = 1_000
+_MAX_VERSIONS = 200
+_MAX_REQUESTS = 400
+_MAX_LOG = 200
+
+
+@dataclass(slots=True)
+class View:
+    """The state of a run; times are of the server's clock."""
+
+    now: Changes | None = None  # the last answer
+    workers: dict[str, WorkerLine] = field(default_factory=dict)
+    rounds: dict[int, RoundHistory] = field(default_factory=dict)
+    versions: dict[int, Version] = field(default_factory=dict)
+    erasures: dict[str, RequestStatus] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+    job_text: str = ""
+    record: RunRecord | None = None  # of a finished run, or of its finished schemes
+    problem: str = ""  # why the last look failed
+    looked_s: float = 0.0  # when the last look succeeded, by the clock of this machine
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
+    _ahead_s: float = 0.0  # of the server's clock
+
+    def apply(self, changes: Changes) -> None:
+        """Take what has changed."""
+        if changes.whole:
+            for known in (self.workers, self.rounds, self.versions, self.erasures, self.log):
+                known.clear()
+            self.job_text = changes.job_text
+        self.workers.update({line.name: line for line in changes.workers})
+        self.rounds.update({row.number: row for row in changes.rounds})
+        self.versions.update({version.number: version for version in changes.versions})
+        self.erasures.update({status.name: status for status in changes.erasures})
+        self.log = [*self.log, *changes.log][-_MAX_LOG:]
+        _keep_last(self.rounds, _MAX_ROUNDS)
+        _keep_last(self.versions, _MAX_VERSIONS)
+        _keep_last(self.erasures, _MAX_REQUESTS)
+        self.looked_s = time.time()
+        self._ahead_s = changes.now_s - self.looked_s
+        self.now, self.problem = changes, ""
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the server has the clock on the wall."""
+        return self.now is not None and self.now.now_s >= REAL_FROM_S
+
+    @property
+    def now_s(self) -> float:
+        """The time of the server's clock, now."""
+        if self.now is None:
+            return 0.0
+        return time.time() + self._ahead_s if self.is_real else self.now.now_s
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has ended."""
+        return self.now is not None and self.now.state == "finished"
+
+    def state_of(self, worker: WorkerLine) -> str:
+        """Return the state of a worker; one that should have called by now is overdue."""
+        timeout_s = math.inf if self.now is None else self.now.timeout_s or math.inf
+        state = find_state(worker, self.now_s, timeout_s)
+        late = state == "asleep" and 0.0 < worker.call_by_s < self.now_s
+        return "overdue" if late and not self.finished else state
+
+    def states(self) -> Mapping[str, int]:
+        """Return the number of workers in each state."""
+        counts = Counter(map(self.state_of, self.workers.values()))
+        return {state: counts[state] for state in STATES}
+
+    def spent_today_j(self, worker: WorkerLine) -> float:
+        """Return the energy of a worker in the present 24 hours of its budget."""
+        return worker.spent_j if self.now_s - worker.spent_since_s < DAY_S else 0.0
+
+    def closed_rounds(self) -> list[RoundHistory]:
+        """Return the closed rounds, in order."""
+        return [row for _, row in sorted(self.rounds.items()) if row.closed_s is not None]
+
+    def open_round(self) -> RoundHistory | None:
+        """Return the open round; None if no round is open."""
+        return next((row for row in self.rounds.values() if row.closed_s is None), None)
+
+    # -- names that no URL may contain -----------------------------------------------------------
+
+    def handle(self, name: str) -> str:
+        """Return what stands for a name in URLs; it means something to this desk only."""
+        content = name.encode(errors="surrogatepass")
+        return hashlib.blake2b(content, key=self.secret, digest_size=12).hexdigest()
+
+    def find(self, handle: str, names: Iterable[str]) -> str | None:
+        """Return the name that a handle stands for; None if there is none."""
+        return next((name for name in names if self.handle(name) == handle), None)
+
+
+def _keep_last(known: dict[Any, Any], most: int) -> None:
+    """Delete the oldest entries."""
+    for key in sorted(known)[: max(len(known) - most, 0)]:
+        del known[key]

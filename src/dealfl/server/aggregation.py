@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from dealfl.errors import BadBytes, BadInput, Impossible, describe_without_values
 from dealfl.escaping import for_terminal
 from dealfl.exact import Statistics
 from dealfl.learners import Learner
-from dealfl.protocol import MAX_EXAMPLES, MAX_NAME, PROTOCOL, Rules, Update, Withdraw
+from dealfl.protocol import (
+    MAX_EXAMPLES,
+    MAX_NAME,
+    PROTOCOL,
+    MaskedUpdate,
+    Message,
+    Rules,
+    Update,
+    Withdraw,
+)
 from dealfl.server.ledger import Ledger, Pending
 from dealfl.server.ledger_reader import WorkerRow
 from dealfl.server.sums import BASE, ChangedSum
@@ -22,6 +32,7 @@ _KEPT_BYTES = 1 << 20  # size of a delta up to which it is kept in memory as arr
 _MAX_AFTER_GAP = 64  # stored updates of a worker, if one before them is missing
 _IMPOSSIBLE = "no examples have this sum"
 _TOO_OLD = "an update is too old to be compared"
+_MASKED = "update is masked; this job has no section [privacy]"
 _CONFLICT = "another update with this sequence exists"
 
 
@@ -58,6 +69,8 @@ class Aggregated:
     counted: dict[str, int]
     diverged: dict[str, str]
     held_back: dict[str, str]
+    above: dict[str, int] = field(default_factory=dict)  # the next incarnation of a worker is
+    is_older: bool = False  # the ledger is an older copy
 
 
 class Aggregation:
@@ -164,6 +177,8 @@ class Aggregation:
         return None if is_same else Problem(_CONFLICT, fatal=True)
 
     def _store(self, row: WorkerRow, message: Update) -> Stored | Problem:
+        if isinstance(message, MaskedUpdate):
+            return Problem(_MASKED)
         try:
             delta = Statistics.from_bytes(message.delta)
             self._schema.require_same(delta.schema)
@@ -174,9 +189,8 @@ class Aggregation:
         except BadInput as error:
             reason = describe_without_values(error, _NO_STATISTICS)
             return Problem(for_terminal(reason, MAX_NAME), fatal=True)
-        stored = self._ledger.updates.count_stored(row, message.sequence)
-        is_next = stored == message.sequence - row.counted - 1
-        if not is_next and self._ledger.updates.count_stored(row) >= _MAX_AFTER_GAP:
+        is_next = self._find_place(row, message.sequence)
+        if is_next is None:
             return AFTER_GAP
         examples = row.examples if is_next and not self.total.whole_owners else None
         self._ledger.updates.put(message)
@@ -185,6 +199,13 @@ class Aggregation:
             small = delta.nbytes < _KEPT_BYTES
             self._received[row.name, message.sequence] = delta if small else message.delta
         return Stored(records, examples, delta.is_zero)
+
+    def _find_place(self, row: WorkerRow, sequence: int) -> bool | None:
+        """Return whether no update is missing before a sequence; None: too many wait after it."""
+        updates = self._ledger.updates
+        if updates.count_stored(row, sequence) == sequence - row.counted - 1:
+            return True
+        return None if updates.count_stored(row) >= _MAX_AFTER_GAP else False
 
     def withdraw(self, row: WorkerRow, message: Withdraw) -> bool | Problem:
         """Withdraw an update unless it is stored; return whether it never counts."""
@@ -202,6 +223,10 @@ class Aggregation:
             return Problem(_CONFLICT, fatal=True)
         return stored.withdrawn
 
+    def leave(self, row: WorkerRow) -> None:
+        """Let the sum of a worker leave the total, and delete its updates."""
+        self.drop(row.name)
+
     def drop(self, worker: str) -> None:
         """Subtract a worker's sum from the total and delete its updates."""
         whole = self._ledger.sums.read(worker, self._schema)
@@ -214,19 +239,56 @@ class Aggregation:
         for key in [key for key in self._received if key[0] == worker]:
             del self._received[key]  # the next incarnation uses the same sequences
 
+    # -- what only a keyholder's answers change ---------------------------------------------------
+
+    def restart_if_stale(self) -> bool:
+        """Return whether all workers must begin a new incarnation."""
+        return False
+
+    def forgive(self, worker: str) -> None:
+        """Forget why a worker was excluded."""
+
+    @property
+    def forgotten_limit(self) -> float:
+        """Number of erasure requests that nothing in the total contains, by sums that leave."""
+        return math.inf
+
+    def find_leaving(self, worker: str) -> int | None:  # noqa: ARG002
+        """Return an ended incarnation that is still in the total; None if all have left it."""
+        return None
+
+    def holds(self, number: int, workers: Mapping[str, WorkerRow], now_s: float) -> bool:  # noqa: ARG002
+        """Return whether a round must wait before it can be closed."""
+        return False
+
+    @property
+    def held_until_s(self) -> float:
+        """Until when a round waits."""
+        return -math.inf
+
+    def take_requests(self, now_s: float) -> list[Message]:  # noqa: ARG002
+        """Return what must be sent to others than workers."""
+        return []
+
+    def wake_at_s(self, now_s: float) -> float:  # noqa: ARG002
+        """Return when something must be sent to others than workers."""
+        return math.inf
+
+    # -- counting ----------------------------------------------------------------------------------
+
     @property
     def has_pending(self) -> bool:
         """Whether `aggregate` may add anything."""
         return bool(self._ready)
 
-    def aggregate(self, workers: dict[str, WorkerRow], rules: Rules) -> Aggregated:
+    def aggregate(self, workers: Mapping[str, WorkerRow], rules: Rules) -> Aggregated:
         """Add stored updates to the sums, except after a gap or if a sum is impossible.
 
         The total in the ledger then lags, until `save_total`.
         """
         done = Aggregated({}, {}, {})
         for row in (workers[name] for name in sorted(self._ready | self._held_back)):
-            if ready := _without_open_withdrawals(list(self._ledger.updates.pending(row))):
+            if ready := without_open_withdrawals(list(self._ledger.updates.pending(row))):
                 self._count(row, ready, rules, done)
         if done.counted:
             self._ledger.change_state(total_lags=True)
@@ -239,7 +301,8 @@ class Aggregation:
         try:
             delta = self._delta_of(row, ready)
             changed = self._ledger.sums.add(row.name, delta)
-            self._require_allowed(changed, rules)
+            if row.devices is None:
+                self._require_allowed(changed, rules)
             self._scratch.check_added(delta, changed.touched, changed.whole)
         except (ValueError, ArithmeticError) as error:
             reason = "diverged: " + describe_without_values(error, _IMPOSSIBLE)
@@ -290,16 +353,8 @@ class Aggregation:
                 raise Impossible(reason, reason)
 
 
-def _without_open_withdrawals(updates: list[Pending]) -> list[Pending]:
+def without_open_withdrawals(updates: list[Pending]) -> list[Pending]:
     """Return what can be added: not what follows a withdrawn update, up to its successor."""
     last = updates[-1].sequence if updates else 0
     waiting = (index for index, update in enumerate(updates) if update.successor > last)
     return updates[: next(waiting, len(updates))]
-
-
-def rebuild_total(ledger: Ledger, make: Callable[[], Learner]) -> Learner:
-    """Compute the total of a ledger again from the sums of all workers."""
-    aggregation = Aggregation(ledger, make)
-    with ledger.transaction(ledger.claim()):
-        aggregation.rebuild()
-    return aggregation.total

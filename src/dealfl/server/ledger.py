@@ -8,11 +8,13 @@ version is published and when the job ends; until then it lags behind the sums.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import hmac
 import math
 import secrets
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -26,6 +28,7 @@ from dealfl.errors import BadBytes, BadInput
 from dealfl.exact import Statistics
 from dealfl.protocol import MAX_OWNERS, Erased, Position, Update
 from dealfl.server.ledger_reader import (
+    BEFORE,
     DURATIONS_S,
     LedgerReader,
     LedgerState,
@@ -53,7 +56,7 @@ CREATE TABLE workers (
   rides INTEGER NOT NULL,
   per_hour REAL NOT NULL, call_waiting INTEGER NOT NULL, call_by_s REAL NOT NULL,
   learned INTEGER NOT NULL, evicted INTEGER NOT NULL, behind INTEGER NOT NULL,
-  removed INTEGER NOT NULL) WITHOUT ROWID;
+  removed INTEGER NOT NULL, devices INTEGER) WITHOUT ROWID;
 CREATE TABLE sums (worker TEXT PRIMARY KEY, fingerprint INTEGER NOT NULL, cells INTEGER NOT NULL)
   WITHOUT ROWID;
 CREATE TABLE pages (owner TEXT NOT NULL, array INTEGER NOT NULL, first INTEGER NOT NULL,
@@ -77,6 +80,7 @@ CREATE TABLE selections (
   assumed_j REAL NOT NULL DEFAULT 0, waiting INTEGER NOT NULL,
   forget_fraction TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (round, worker)) WITHOUT ROWID;
+CREATE INDEX selections_by_worker ON selections (worker, round);
 CREATE TABLE versions (version INTEGER PRIMARY KEY, round INTEGER NOT NULL, digest TEXT NOT NULL,
   published_s REAL NOT NULL, erased INTEGER NOT NULL, delivered INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE past_selections (worker TEXT PRIMARY KEY, selected INTEGER NOT NULL,
@@ -90,7 +94,8 @@ CREATE TABLE erasures (
 CREATE INDEX erasures_by_request ON erasures (request);
 CREATE TABLE answers (
   number INTEGER NOT NULL, worker TEXT NOT NULL, examples INTEGER NOT NULL,
-  removed INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (number, worker)) WITHOUT ROWID;
+  removed INTEGER NOT NULL DEFAULT 0, devices INTEGER NOT NULL DEFAULT 1,
+  PRIMARY KEY (number, worker)) WITHOUT ROWID;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), content BLOB NOT NULL);
 CREATE TABLE parts (owner TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL,
@@ -106,6 +111,47 @@ _values_of = attrgetter(*_FIELDS)
 _OWNERS = msgspec.msgpack.Decoder(tuple[bytes, ...])
 
 UpdateKey = tuple[str, int, int]  # worker, incarnation, sequence
+
+
+class ChangeLog:
+    """Workers in the order of their last change, in memory: who asks again gets what is new.
+
+    Examples
+    --------
+    >>> log = ChangeLog()
+    >>> log.note(["a", "b"])
+    >>> names, last = log.since(0)
+    >>> log.note(["a"])
+    >>> names, log.since(last)
+    (['a', 'b'], (['a'], 3))
+    """
+
+    def __init__(self) -> None:
+        self.id = secrets.token_hex(8)  # numbers mean something only within one log
+        self.last = 0  # number of the last change
+        self._numbers: dict[str, int] = {}  # of the last change of each worker
+        self._changes: list[tuple[int, str]] = []  # in their order, with some that are outdated
+
+    def note(self, workers: Iterable[str]) -> None:
+        """Note that workers have changed."""
+        for worker in workers:
+            self.last += 1
+            self._numbers[worker] = self.last
+            self._changes.append((self.last, worker))
+        if len(self._changes) > 2 * len(self._numbers):
+            self._changes = sorted((number, worker) for worker, number in self._numbers.items())
+
+    def since(self, number: int, most: int = 2**62) -> tuple[list[str], int]:
+        """Return the first workers that changed after a number, and the number of the last."""
+        names: list[str] = []
+        for index in range(bisect_left(self._changes, (number + 1,)), len(self._changes)):
+            last, worker = self._changes[index]
+            if self._numbers[worker] == last:
+                names.append(worker)
+                number = last
+            if len(names) == most:
+                break
+        return names, number
 
 
 class Ledger(Database):
@@ -124,11 +170,23 @@ class Ledger(Database):
         connect: Connect = sqlite3.connect,
     ) -> None:
         self._kept_rounds = kept_rounds
+        self._changes: ChangeLog | None = None
         self.updates = UpdateStore(self)
         self.rounds = RoundStore(self)
         self.erasures = ErasureStore(self)
         self.sums = SumStore(self)
         super().__init__(path, connect=connect)
+
+    def log_changes(self) -> ChangeLog:
+        """Return a log of all workers, to which those are added that change later."""
+        self._changes = ChangeLog()
+        self.note_changed(name for (name,) in self.execute("SELECT name FROM workers"))
+        return self._changes
+
+    def note_changed(self, workers: Iterable[str]) -> None:
+        """Note that workers have changed, if somebody wants to know."""
+        if self._changes is not None:
+            self._changes.note(workers)
 
     def _fill(self) -> None:
         self._write_state(LedgerState(secrets.token_bytes(16)))
@@ -211,7 +269,9 @@ class Ledger(Database):
     def put_workers(self, rows: Iterable[WorkerRow]) -> None:
         """Insert or replace workers."""
         query = f"INSERT OR REPLACE INTO workers ({_COLUMNS}) VALUES ({_PLACEHOLDERS})"  # noqa: S608
-        self._db.executemany(query, map(_values_of, rows))
+        values = [_values_of(row) for row in rows]
+        self._db.executemany(query, values)
+        self.note_changed(value[0] for value in values)
 
     def count_examples(self) -> tuple[int, int]:
         """Return how many examples were learned and evicted in all replies."""
@@ -266,6 +326,7 @@ class UpdateStore:
         delta_hash = hashlib.sha256(update.delta).digest()
         row = (*key, self.hash(update, delta_hash), self.keyed(delta_hash), 0, delta, 0)
         self._execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self._ledger.note_changed([update.worker])
 
     def write_deltas(self) -> None:
         """Write the large deltas that do not count yet, before the transaction is committed."""
@@ -375,11 +436,26 @@ class UpdateStore:
             (kept,),
         )
 
+    def drop_all(self) -> None:
+        """Delete the updates of all workers."""
+        self._ledger.note_deletion()
+        self._unwritten.clear()
+        self._execute("DELETE FROM updates")
+
     def drop(self, worker: str) -> None:
         """Delete all updates of a worker."""
         self._ledger.note_deletion()
         self._unwritten = {k: delta for k, delta in self._unwritten.items() if k[0] != worker}
         self._execute("DELETE FROM updates WHERE worker = ?", (worker,))
+
+
+@dataclass(slots=True)
+class _Replies:
+    """The workers that were selected in a round, in memory while it is open."""
+
+    times_s: dict[str, float | None]  # None without a reply; sorted by worker
+    replied: int  # including those that declined
+    declined: int
 
 
 class RoundStore:
@@ -431,6 +507,7 @@ class RoundStore:
     def close(self, number: int, closed_s: float, reason: str, digest: str) -> None:
         """Close a round."""
         self._ledger.drop("round")
+        self._ledger.drop(f"replies {number}")
         self._execute(
             "UPDATE rounds SET closed_s = ?, reason = ?, digest = ? WHERE number = ?",
             (closed_s, reason, digest, number),
@@ -499,12 +576,19 @@ class RoundStore:
         ).fetchall()
         return str(row[0][0])
 
-    def selected(self, number: int) -> dict[str, float | None]:
+    def selected(self, number: int) -> Mapping[str, float | None]:
         """Return the time of the reply by selected worker; None without a reply."""
-        rows = self._execute(
-            "SELECT worker, replied_s FROM selections WHERE round = ? ORDER BY worker", (number,)
-        )
-        return dict(rows.fetchall())
+        return self._replies(number).times_s
+
+    def _replies(self, number: int) -> _Replies:
+        return self._ledger.keep(f"replies {number}", lambda: self._read_replies(number))
+
+    def _read_replies(self, number: int) -> _Replies:
+        query = "SELECT worker, replied_s, declined FROM selections WHERE round = ? ORDER BY worker"
+        rows = self._execute(query, (number,)).fetchall()
+        times_s = {worker: replied_s for worker, replied_s, _ in rows}
+        replied = sum(replied_s is not None for replied_s in times_s.values())
+        return _Replies(times_s, replied, sum(bool(declined) for _, _, declined in rows))
 
     def count_selected_since(self, opened_s: float) -> int:
         """Return how many workers were selected in rounds opened after a time."""
@@ -522,22 +606,28 @@ class RoundStore:
 
     def count_replies(self, number: int) -> tuple[int, int, int]:
         """Return how many workers were selected in a round, sent an update, and declined."""
-        query = (
-            "SELECT count(*), count(replied_s), count(nullif(declined, '')) "
-            "FROM selections WHERE round = ?"
-        )
-        selected, replied, declined = self._execute(query, (number,)).fetchone()
-        return int(selected), int(replied) - int(declined), int(declined)
+        replies = self._replies(number)
+        return len(replies.times_s), replies.replied - replies.declined, replies.declined
 
     def put_reply(self, number: int, worker: str, replied_s: float, declined: str = "") -> bool:
         """Store a reply; return False if the worker was not selected or has replied already."""
-        self._ledger.drop("round")
         cursor = self._execute(
             "UPDATE selections SET replied_s = ?, declined = ? "
             "WHERE round = ? AND worker = ? AND replied_s IS NULL",
             (replied_s, declined, number, worker),
         )
-        return cursor.rowcount > 0
+        opened = self.find_open()
+        if cursor.rowcount <= 0 or opened is None or opened.number != number:
+            return cursor.rowcount > 0
+        replies = self._replies(number)
+        if replies.times_s[worker] is None:  # else it was read just now
+            replies.times_s[worker] = replied_s
+            replies.replied += 1
+            replies.declined += bool(declined)
+        opened = dataclasses.replace(opened, replied=replies.replied)
+        self._ledger.drop("round")
+        self._ledger.keep("round", lambda: (number, opened))
+        return True
 
     def put_figures(self, update: Update, reward: float) -> None:
         """Store the work, the cost and the reward of a first reply."""
@@ -603,12 +693,26 @@ class ErasureStore:
         if not listed:
             for part in parts:
                 self._append(name, part, requested_s, requested_by)
+            before = msgspec.json.encode(self._ledger.reader.last_version())
+            self._ledger.put_parts(BEFORE, {name: before})
             return self._listed("e.request = ? ORDER BY e.number", name)
         if [one.owners for one in listed] != parts:
             raise BadInput(
                 f"an erasure called {name!r} with other owners exists; choose another name"
             )
         return listed
+
+    def put_part(
+        self, name: str, owners: tuple[bytes, ...], requested_s: float, requested_by: str
+    ) -> tuple[Listed, bool]:
+        """Append one entry unless the list has it; return it, and whether it is new."""
+        condition = "e.request = ? AND e.hash = ? ORDER BY e.number"
+        key = (name, hash_request(name, owners))
+        listed = self._listed(condition, *key)
+        if listed:
+            return listed[0], False
+        self._append(name, owners, requested_s, requested_by)
+        return self._listed(condition, *key)[0], True
 
     def _append(
         self, name: str, owners: tuple[bytes, ...], requested_s: float, requested_by: str
@@ -674,6 +778,42 @@ class ErasureStore:
             "ON CONFLICT DO UPDATE SET examples = excluded.examples",
             (answer.worker, min(answer.examples, max_examples), answer.request, answer.hash),
         )
+
+    def put_region_answer(self, answer: Erased) -> None:
+        """Store a region's answer; what its devices have deleted stays deleted if it has less."""
+        counts = (answer.examples, answer.removed or 0, answer.devices or 0)
+        self._execute(
+            "INSERT INTO answers SELECT number, ?, ?, ?, ? FROM erasures "
+            "WHERE request = ? AND hash = ? ON CONFLICT DO UPDATE SET "
+            "examples = max(examples, excluded.examples), removed = max(removed, excluded.removed),"
+            " devices = max(devices, excluded.devices)",
+            (answer.worker, *counts, answer.request, answer.hash),
+        )
+
+    def find_number(self, request: str, request_hash: bytes) -> int | None:
+        """Return the number of an entry of the list; None if there is none."""
+        query = "SELECT number FROM erasures WHERE request = ? AND hash = ?"
+        row = self._execute(query, (request, request_hash)).fetchone()
+        return None if row is None else int(row[0])
+
+    def answering(self, number: int) -> set[str]:
+        """Return the workers that have answered an entry."""
+        rows = self._execute("SELECT worker FROM answers WHERE number = ?", (number,))
+        return {worker for (worker,) in rows}
+
+    def count_deleted(self, number: int) -> tuple[int, int, int]:
+        """Return how many examples were deleted and removed by an entry, of how many devices."""
+        query = (
+            "SELECT coalesce(sum(examples), 0), coalesce(sum(removed), 0), "
+            "coalesce(sum(devices), 0) FROM answers WHERE number = ?"
+        )
+        examples, removed, devices = self._execute(query, (number,)).fetchone()
+        return int(examples), int(removed), int(devices)
+
+    def position(self, number: int) -> Position:
+        """Return the place of an entry in the list; that before all entries for 0."""
+        query = "SELECT number, chain FROM erasures WHERE number = ?"
+        return Position(*(self._execute(query, (number,)).fetchone() or ()))
 
     def attribute(self, row: WorkerRow) -> int:
         """Attribute examples that left a worker's sum to its answers; return how many remain.

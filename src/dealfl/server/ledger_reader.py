@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -16,12 +18,14 @@ import msgspec
 from dealfl.erasure import READMISSION, RecordedErasure, split_entry
 from dealfl.errors import BadBytes, BadInput
 from dealfl.exact import Schema, Statistics
+from dealfl.protocol import Open
 from dealfl.server.selection import OverPromise
 from dealfl.server.sums import TOTAL, read_sum
 from dealfl.storage import find_write_failure, open_read_only
 
 SCHEMA_VERSION = 1
 DURATIONS_S = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 3600.0)  # classes of old rounds
+UPLINK = "uplink"  # owner of the parts that a region keeps of its parent
 _UNKNOWN = 2**53  # a sequence that no update has
 
 
@@ -66,6 +70,7 @@ class WorkerRow(msgspec.Struct, frozen=True):
     evicted: int = 0
     behind: int = 0  # 1 + the update that brings its sum up to date after a restore; 0 if it is
     removed: int = 0  # examples that left its sum by erasure, and that no answer accounts for yet
+    devices: int | None = None  # behind a region; None for a worker
 
 
 def note_restore(row: WorkerRow) -> WorkerRow:
@@ -92,6 +97,62 @@ class LedgerState(msgspec.Struct, frozen=True):
     released_s: float = -math.inf  # time of the last version that was published by its deadline
     compacted: int = 0  # erasure requests that were fulfilled before the last compaction
 
+    @property
+    def id(self) -> str:
+        """Id of the ledger, which its backups share."""
+        return hmac.digest(self.fingerprint_key, b"id of the ledger", "sha256").hex()[:16]
+
+
+class UplinkState(msgspec.Struct, array_like=True):
+    """What a region knows of its parent; it survives restarts."""
+
+    journal_id: str = ""  # random id of this region's ledger, as the parent knows it
+    session: int = 0  # number of the process
+    epoch: str = ""  # of the parent's ledger
+    incarnation: int = 0  # 0 before the first welcome
+    sequence: int = 0  # of the last update
+    terms: tuple[str, ...] = ()  # of the parent, which confirmed updates of this incarnation
+    round: int = 0  # of the last assignment
+    assigned: int = 0  # the round that waits for an update; 0 if none does
+    version: int = 0  # of the parent, the last that was relayed
+    digest: str = ""  # of that version
+    posted: str = ""  # digest of all that was posted
+    learned: int = 0  # examples in all updates that answered an assignment
+    evicted: int = 0
+    energy_j: float = 0.0
+    must_post: bool = False  # the parent has nothing of this incarnation yet
+    floor: int = 0  # requests that the parent's published versions contain, as own numbers
+    clean: int = 0  # the parent's sum contains nothing of the first own requests
+    cleaning: int = 0  # the same, once the update on its way is confirmed
+    refused: str = ""  # why the last update was
+    announced: tuple[bool, bool, int, str, int, int, str] | None = None
+    announced_devices: int = 0
+    announced_s: float | None = None
+    send_at_s: float = 0.0  # the update on its way
+
+
+class MaskState(msgspec.Struct, frozen=True):
+    """What the server knows of openings."""
+
+    keyholder: str = ""  # name of the keyholder's public key
+    epoch: str = ""  # of the ledger
+    name: str = ""  # under which the keyholder is reached
+    cohort: int = 0  # workers with fresh examples that an opening needs
+    bits: int | None = None  # that every sum fits; None: those of the arrays
+    number: int = 0  # openings in this epoch
+    smallest: int = 0  # number of workers with fresh examples in the smallest opening; 0: none
+    opened_s: float | None = None  # time of the last one
+    request: Open | None = None  # without an answer
+    asked_s: float | None = None  # when it was made
+    repeat_at_s: float = -math.inf  # when it is sent again
+    repeat_s: float = 0.0  # after which time
+    held: tuple[int, float] | None = None  # round that waits for the answer, and until when
+    counts: dict[str, tuple[int, int]] = {}  # what it counts: incarnation and last sequence
+    suspects: tuple[str, ...] = ()  # workers of cohorts whose total was impossible
+    barred: tuple[str, ...] = ()  # workers whose updates made the total impossible
+    forgotten: int | None = None  # erasures that are shown, if sums left that the total still has
+    problem: str = ""  # as text for people
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerFigures:
@@ -104,6 +165,7 @@ class WorkerFigures:
     declined: int
     reward: float  # sum
     energy_j: float  # reported, of all its trainings
+    last_declined: str = ""  # why it declined the last round it was selected for
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +226,26 @@ class RoundFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundHistory:
+    """A round, open or closed, and the sums of its replies, including late ones."""
+
+    number: int
+    opened_s: float
+    deadline_s: float
+    closed_s: float | None
+    reason: str
+    digest: str
+    eligible: int
+    selected: int
+    replied: int  # without those that declined
+    declined: int
+    late: int  # replies after the round was closed
+    learned: int
+    evicted: int
+    energy_j: float
+
+
+@dataclass(frozen=True, slots=True)
 class Replies:
     """The sum of all replies to assignments, including late ones."""
 
@@ -172,6 +254,9 @@ class Replies:
     evicted: int
     energy_j: float
     mean_reward: float | None  # per selection
+
+
+BEFORE = "version before an erasure"  # in the table of parts, by request
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +302,7 @@ class LedgerReader:
                 reader = cls(db, str(path))
                 reader._require_ledger()
                 yield reader
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError, msgspec.DecodeError) as error:
             damaged = BadBytes(
                 f"ledger {path} cannot be read ({error}); if it is damaged, restore a backup"
             )
@@ -250,11 +335,27 @@ class LedgerReader:
         """Return the last published version; None before the first."""
         return self._version("1 ORDER BY version DESC")
 
+    def versions(self, after: int = 0, most: int = 200) -> list[Version]:
+        """Return the last published versions after a number, in order."""
+        query = (
+            "SELECT version, round, digest, published_s, erased, delivered FROM versions "
+            "WHERE version > ? ORDER BY version DESC LIMIT ?"
+        )
+        rows = self._db.execute(query, (after, most)).fetchall()
+        return [replace(Version(*row), delivered=bool(row[-1])) for row in reversed(rows)]
+
     def versions_around(self, request: str) -> tuple[Version | None, Version | None]:
-        """Return the last version before an erasure, and the first that shows it to workers."""
+        """Return the last version before an erasure, and the first that shows it to workers.
+
+        Versions in between may lack examples of the persons already.
+        """
         first = "(SELECT min(number) FROM erasures WHERE request = ?)"
         last = "(SELECT max(number) FROM erasures WHERE request = ?)"
-        before = self._version(f"erased < {first} ORDER BY version DESC", request)
+        query = "SELECT value FROM parts WHERE owner = ? AND name = ?"
+        if (stored := self._db.execute(query, (BEFORE, request)).fetchone()) is not None:
+            before = msgspec.json.decode(stored[0], type=Version | None)
+        else:  # a ledger of an earlier version
+            before = self._version(f"erased < {first} ORDER BY version DESC", request)
         after = self._version(f"erased >= {last} AND delivered = 1 ORDER BY version", request)
         return before, after
 
@@ -271,6 +372,20 @@ class LedgerReader:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise BadBytes(f"ledger {self.path}: its state is damaged; restore a backup") from error
 
+    def masks(self) -> MaskState:
+        """Return what the server knows of openings; empty for a ledger without masks."""
+        query = "SELECT 1 FROM sqlite_master WHERE name = 'masked_state'"
+        if self._db.execute(query).fetchone() is None:
+            return MaskState()
+        row = self._db.execute("SELECT content FROM masked_state").fetchone()
+        return MaskState() if row is None else msgspec.msgpack.decode(row[0], type=MaskState)
+
+    def uplink(self) -> UplinkState | None:
+        """Return what a region knows of its parent; None for a server without one."""
+        query = "SELECT value FROM parts WHERE owner = ? AND name = 'state'"
+        row = self._db.execute(query, (UPLINK,)).fetchone()
+        return None if row is None else msgspec.msgpack.decode(row[0], type=UplinkState)
+
     # -- erasures -------------------------------------------------------------------------------
 
     def count_erasures(self) -> tuple[int, int]:
@@ -278,6 +393,10 @@ class LedgerReader:
         (requested,) = self._db.execute("SELECT coalesce(max(number), 0) FROM erasures").fetchone()
         query = "SELECT coalesce(max(erased), 0) FROM versions WHERE delivered = 1"
         return int(requested), int(self._db.execute(query).fetchone()[0])
+
+    def count_shown(self) -> int:
+        """Return the number of erasure requests that a published version contains."""
+        return int(self._db.execute("SELECT coalesce(max(erased), 0) FROM versions").fetchone()[0])
 
     def count_requests(self) -> tuple[int, int]:
         """Return the numbers of erasures, without readmissions, and of those not shown yet."""
@@ -291,6 +410,14 @@ class LedgerReader:
         ]
         return len(last), sum(number > shown for number in last)
 
+    def requests_after(self, number: int) -> list[str]:
+        """Return the names of the erasure requests that end after a number, in order."""
+        query = (
+            "SELECT request FROM erasures GROUP BY request HAVING max(number) > ? "
+            "ORDER BY max(number)"
+        )
+        return [name for (name,) in self._db.execute(query, (number,))]
+
     def erasures(self, name: str = "") -> list[RecordedErasure]:
         """Return erasure requests, in their order; the entries of a large one are joined."""
         _, shown = self.count_erasures()
@@ -302,7 +429,7 @@ class LedgerReader:
         for request, entries in groupby(rows, key=itemgetter(0)):
             parts = list(entries)
             _, _, requested_s, requested_by, last = parts[-1]
-            owners = tuple(owner for part in parts for owner in decode(part[1]))
+            owners = tuple(owner for part in parts for owner in decode(part[1] or b""))
             requests.append(
                 RecordedErasure(request, owners, requested_s, requested_by, last <= shown)
             )
@@ -322,6 +449,16 @@ class LedgerReader:
         )
         return dict(rows.fetchall())
 
+    def answering_devices(self, request: str) -> dict[str, int]:
+        """Return how many devices each worker or region stands for in its answer to a request."""
+        rows = self._db.execute(
+            "SELECT w.name, coalesce((SELECT min(a.devices) FROM erasures e JOIN answers a "
+            "USING (number) WHERE e.request = ? AND a.worker = w.name), w.devices, 1) "
+            "FROM workers w",
+            (request,),
+        )
+        return dict(rows.fetchall())
+
     def count_deleted(self, request: str) -> tuple[int, int]:
         """Return how many examples left the sums by a request, and how many workers claim."""
         query = (
@@ -333,8 +470,11 @@ class LedgerReader:
 
     # -- workers --------------------------------------------------------------------------------
 
-    def workers(self) -> list[WorkerFigures]:
-        """Return all workers with their results, sorted by name."""
+    def workers(self, names: Sequence[str] | None = None) -> list[WorkerFigures]:
+        """Return all workers, or some, with their results, sorted by name."""
+        given = [] if names is None else [json.dumps(list(names))]
+        chosen = "" if names is None else "IN (SELECT value FROM json_each(?1))"
+        last = "SELECT worker, declined, max(round) AS round FROM selections"
         rows = self._db.execute(
             f"SELECT {_WORKER}, "  # noqa: S608
             "(SELECT count(*) FROM updates u WHERE u.worker = w.name AND u.incarnation = "
@@ -342,11 +482,18 @@ class LedgerReader:
             "count(s.replied_s) - count(nullif(s.declined, '')) + coalesce(p.replied, 0), "
             "count(nullif(s.declined, '')) + coalesce(p.declined, 0), "
             "coalesce(sum(s.reward), 0.0) + coalesce(p.reward, 0.0), "
-            "coalesce(sum(s.energy_j), 0.0) + coalesce(p.energy_j, 0.0) FROM workers w "
-            "LEFT JOIN past_selections p ON p.worker = w.name "
-            "LEFT JOIN selections s ON s.worker = w.name GROUP BY w.name ORDER BY w.name"
+            "coalesce(sum(s.energy_j), 0.0) + coalesce(p.energy_j, 0.0), coalesce(l.declined, '') "
+            "FROM workers w LEFT JOIN past_selections p ON p.worker = w.name "
+            f"LEFT JOIN ({last} {'WHERE worker ' + chosen if chosen else ''} GROUP BY worker) l "
+            "ON l.worker = w.name LEFT JOIN selections s ON s.worker = w.name "
+            f"{'WHERE w.name ' + chosen if chosen else ''} GROUP BY w.name ORDER BY w.name",
+            given,
         )
         return [WorkerFigures(worker_row(row[:_WIDTH]), *row[_WIDTH:]) for row in rows]
+
+    def heard_s(self) -> dict[str, float | None]:
+        """Return when each worker was heard last; None after its removal."""
+        return dict(self._db.execute("SELECT name, heard_s FROM workers ORDER BY name").fetchall())
 
     def selections(self, worker: str | None = None) -> list[Selection]:
         """Return selections of workers."""
@@ -396,6 +543,21 @@ class LedgerReader:
     def closed_rounds(self, after: int = 0) -> list[ClosedRound]:
         """Return the closed rounds after a number, in order."""
         return [ClosedRound(*row) for row in self._db.execute(_CLOSED, (after,))]
+
+    def round_history(self, after: int = 0, most: int = 1_000) -> list[RoundHistory]:
+        """Return the last rounds after a number, in order, with the sums of their replies."""
+        rows = self._db.execute(
+            "SELECT r.number, r.opened_s, r.deadline_s, r.closed_s, r.reason, r.digest, "
+            "r.eligible, count(s.worker), "
+            "coalesce(sum(s.replied_s IS NOT NULL AND s.declined = ''), 0), "
+            "count(nullif(s.declined, '')), coalesce(sum(s.replied_s > r.closed_s), 0), "
+            "coalesce(sum(s.learned), 0), coalesce(sum(s.evicted), 0), "
+            "coalesce(sum(s.energy_j), 0.0) FROM (SELECT * FROM rounds WHERE number > ? "
+            "ORDER BY number DESC LIMIT ?) r LEFT JOIN selections s ON s.round = r.number "
+            "GROUP BY r.number ORDER BY r.number",
+            (after, most),
+        )
+        return [RoundHistory(*row) for row in rows]
 
     def past_rounds(self) -> list[PastRounds]:
         """Return the sums of closed rounds that are no longer listed."""

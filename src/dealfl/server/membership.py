@@ -8,18 +8,48 @@ worker begins a new incarnation and sends its full sum.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from itertools import accumulate
 
 from msgspec.structs import replace
 
-from dealfl.protocol import MAX_OWNERS, PROTOCOL, Announce, Erase, Message, Position, Rules, Welcome
-from dealfl.server.aggregation import Aggregation
+from dealfl.protocol import (
+    MAX_OWNERS,
+    PROTOCOL,
+    Announce,
+    Erase,
+    Message,
+    Position,
+    Refusal,
+    Rules,
+    Welcome,
+)
+from dealfl.server.aggregation import Aggregated, Aggregation
 from dealfl.server.ledger import Ledger, Listed
 from dealfl.server.ledger_reader import WorkerRow, note_restore
 from dealfl.server.roster import Roster, note_announcement
 
 _RESTORED = "ledger restored"
 _REQUESTS = 64  # erasures that are sent in one answer to an announcement
+_TWO_REGIONS = "two ledgers use the name of this region; remove the lost one first"
+NO_REGION = "a region that the job does not name; add it to `regions` of the parent's job"
+
+
+@dataclass(slots=True)
+class Tally:
+    """Sums over all workers, so that nobody has to ask each of them."""
+
+    training: int = 0
+    able: int = 0  # whose schema is that of the job, and who have waiting examples
+    learned: int = 0  # examples in all replies
+    evicted: int = 0
+
+    def add(self, row: WorkerRow, times: int = 1) -> None:
+        """Add a worker, or remove one with −1."""
+        self.training += times * row.training
+        self.able += times * (row.fits and row.waiting > 0)
+        self.learned += times * row.learned
+        self.evicted += times * row.evicted
 
 
 class Membership:
@@ -40,7 +70,11 @@ class Membership:
         self._changed.clear()
         self.rows = Roster(self._ledger.workers())
         self._forgotten = Counter(row.forgotten for row in self.rows.values() if _is_member(row))
+        self.devices = sum(map(count_devices, self.rows.values()))
         self.sleepers = {name for name, row in self.rows.items() if row.call_by_s}
+        self.tally = Tally()
+        for row in self.rows.values():
+            self.tally.add(row)
 
     @property
     def epoch(self) -> str:
@@ -55,6 +89,10 @@ class Membership:
     def put(self, row: WorkerRow) -> WorkerRow:
         """Change a worker's row."""
         before = self.rows.get(row.name)
+        self.devices += count_devices(row) - (0 if before is None else count_devices(before))
+        self.tally.add(row)
+        if before is not None:
+            self.tally.add(before, -1)
         if before is not None and _is_member(before):
             self._forgotten[before.forgotten] -= 1
             if not self._forgotten[before.forgotten]:
@@ -74,11 +112,12 @@ class Membership:
     @property
     def fulfilled(self) -> int:
         """Number of erasure requests, the first of the list, that all workers have fulfilled."""
-        return min(self._forgotten or (self._ledger.erasures.end().number,))
+        fulfilled = min(self._forgotten or (self._ledger.erasures.end().number,))
+        return int(min(fulfilled, self._aggregation.forgotten_limit))
 
     # -- announcements --------------------------------------------------------------------------
 
-    def announce(self, message: Announce, now_s: float, presence_timeout_s: float) -> list[Message]:
+    def announce(self, message: Announce, now_s: float, rules: Rules) -> list[Message]:
         """Store an announcement; reply with a welcome and with erasures that the worker lacks.
 
         A worker is present if it sent a message within `presence_timeout_s`.
@@ -88,13 +127,12 @@ class Membership:
         if row is None:
             row = self._new_row(message)
         elif message.journal_id != row.journal_id:
-            if message.incarnation and _is_alive(row, now_s, presence_timeout_s):
-                self.put(replace(row, flag="two journals use this name"))
-                return []  # the journal that joined last is the worker's
+            if (refusal := self._refuse_journal(row, message, now_s, rules)) is not None:
+                return refusal
             row = self.begin_incarnation(row, "journal lost")
             row = replace(row, journal_id=message.journal_id)
             # the message may be old, so its sender must soon announce itself again
-            heard_s -= presence_timeout_s * 2 / 3
+            heard_s -= rules.presence_timeout_s * 2 / 3
         elif message.session < row.session:
             return [self.welcome(row)]  # of a process that has ended; if not, it starts again
         else:
@@ -102,20 +140,50 @@ class Membership:
         same_schema = message.schema_digest == self._aggregation.schema_digest
         fits = same_schema and message.protocol == PROTOCOL
         row = note_announcement(row, message, fits, heard_s)
+        row = _note_devices(row, message, rules)
         reached = self._ledger.erasures.find_common(message.erased)
         row, replies = self._send_erasures(row, reached)
         if message.incarnation == row.incarnation:
-            row = _note_forgetting(row, reached.number, message.sequence)
+            row = _note_forgetting(row, _count_forgotten(message, reached), message.sequence)
             if row.behind and message.epoch == self.epoch:
                 row = _note_catching_up(replace(row, behind=message.sequence + 1))
         self.put(row)
         if message.incarnation != row.incarnation or message.epoch not in ("", self.epoch):
             replies.append(self.welcome(row))
-        return replies
+        return replies + self._refuse_region(row)
+
+    def _refuse_region(self, row: WorkerRow) -> list[Message]:
+        """Tell a region that the job does not name it."""
+        if row.flag != NO_REGION:
+            return []
+        sequence = max(self._ledger.updates.last_sequence(row.name, row.incarnation), 1)
+        refusal = Refusal(
+            job=self._job,
+            worker=row.name,
+            session=row.session,
+            incarnation=row.incarnation,
+            sequence=sequence,
+            reason=NO_REGION,
+        )
+        return [refusal]
+
+    def _refuse_journal(
+        self, row: WorkerRow, message: Announce, now_s: float, rules: Rules
+    ) -> list[Message] | None:
+        """Return what is answered to a second journal of one name; None if it may replace it."""
+        if row.devices is not None and _is_member(row):  # a lost region must be removed first
+            self.put(replace(row, flag=_TWO_REGIONS))
+            return [self.welcome(row)]  # which names the ledger that was first
+        if message.incarnation and _is_alive(row, now_s, rules.presence_timeout_s):
+            self.put(replace(row, flag="two journals use this name"))
+            return []  # the journal that joined last is the worker's
+        return None
 
     def _new_row(self, message: Announce) -> WorkerRow:
         end = self._ledger.erasures.end().number
-        row = WorkerRow(message.worker, 1, message.journal_id, answered=end, forgotten=end)
+        # what it holds of people whose erasure is under way is counted, too
+        settled = max(self._ledger.reader.count_shown(), end - _REQUESTS)
+        row = WorkerRow(message.worker, 1, message.journal_id, answered=settled, forgotten=end)
         if not message.incarnation:
             return row
         self._notice_restore(message, ahead=True)  # the record of this worker is gone
@@ -139,7 +207,10 @@ class Membership:
         if message.session > row.session:
             # everything on record was sent by earlier processes, which had written it down before
             last = updates.last_sequence(row.name, row.incarnation)
-            if last > (message.sequence if same else 0):
+            is_older = last > (message.sequence if same else 0)
+            # a region reports what it has fulfilled: a copy from before an erasure fulfils less
+            is_older |= same and message.forgotten is not None and message.forgotten < row.forgotten
+            if is_older:
                 return self.begin_incarnation(row, "journal restored")
         return row
 
@@ -159,9 +230,19 @@ class Membership:
         # one new epoch a term: a ledger is restored while no server runs
         if restored and self.epoch == self._first_epoch:
             self.save()
-            self._ledger.begin_epoch(message.epoch)
+            self._begin_epoch(message.epoch)
+
+    def _begin_epoch(self, other: str = "") -> None:
+        self._ledger.begin_epoch(other)
+        for row in list(self.rows.values()):
+            self.put(note_restore(row))
+        self.restart_if_stale()
+
+    def restart_if_stale(self) -> None:
+        """Let all workers begin a new incarnation, if their sums are worthless."""
+        if self._aggregation.restart_if_stale():
             for row in list(self.rows.values()):
-                self.put(note_restore(row))
+                self.put(self.begin_incarnation(row, _RESTORED))
 
     def _send_erasures(self, row: WorkerRow, reached: Position) -> tuple[WorkerRow, list[Message]]:
         """Return the requests that a worker has not answered, and the part of the list before."""
@@ -169,9 +250,12 @@ class Membership:
         end = erasures.end()
         if reached == end and row.answered == end.number:
             return row, []
-        listed = erasures.unanswered(row.name, row.answered, _REQUESTS)
+        is_region = row.devices is not None  # it remembers what its devices have to answer
+        after = max(row.answered, reached.number) if is_region else row.answered
+        listed = erasures.unanswered(row.name, after, _REQUESTS)
         first = listed[0].before.number if listed else end.number
-        row = replace(row, answered=first)
+        if not is_region:
+            row = replace(row, answered=first)
         part = erasures.part(reached, first, MAX_OWNERS)
         if part is not None:
             listed.insert(0, part)
@@ -206,13 +290,14 @@ class Membership:
             session=row.session,
             incarnation=row.incarnation,
             erased=self._ledger.erasures.end(),
+            shown=0 if row.devices is None else self._ledger.reader.count_shown(),
         )
 
     # -- incarnations ---------------------------------------------------------------------------
 
     def begin_incarnation(self, row: WorkerRow, flag: str) -> WorkerRow:
         """Remove all updates of a worker from the model; the worker will send its full sum."""
-        self._aggregation.drop(row.name)
+        self._aggregation.leave(row)
         return replace(
             row,
             incarnation=row.incarnation + 1,
@@ -232,10 +317,18 @@ class Membership:
 
         An update that does not fit into the total is held back; its worker has done nothing wrong.
         """
-        done = self._aggregation.aggregate(self.rows, rules)
+        return self.apply(self._aggregation.aggregate(self.rows, rules))
+
+    def apply(self, done: Aggregated) -> list[Message]:
+        """Note what was counted, and what was not."""
         replies: list[Message] = []
+        if done.is_older:
+            self.save()
+            self._begin_epoch()
         for name, problem in done.diverged.items():
-            worker = self.put(self.begin_incarnation(self.rows[name], problem))
+            row = self.rows[name]
+            above = replace(row, incarnation=max(row.incarnation, done.above.get(name, 0)))
+            worker = self.put(self.begin_incarnation(above, problem))
             replies.append(self.welcome(worker))
         for name, problem in done.held_back.items():
             self.put(replace(self.rows[name], flag=problem))
@@ -247,6 +340,27 @@ class Membership:
 
 def _is_member(row: WorkerRow) -> bool:
     return row.heard_s is not None  # else it was removed
+
+
+def count_devices(row: WorkerRow) -> int:
+    """Return how many devices a row stands for: one for a worker, none after a removal."""
+    if not _is_member(row):
+        return 0
+    return 1 if row.devices is None else row.devices
+
+
+def _count_forgotten(message: Announce, reached: Position) -> int:
+    """Return how many requests a worker has fulfilled; a region says it of all its devices."""
+    reported = reached.number if message.forgotten is None else message.forgotten
+    return min(reported, reached.number)
+
+
+def _note_devices(row: WorkerRow, message: Announce, rules: Rules) -> WorkerRow:
+    """Note the devices behind a region; one that is not among those of the job never fits."""
+    if message.devices is None or row.name in rules.regions:
+        flag = "" if row.flag == NO_REGION else row.flag
+        return replace(row, devices=message.devices, flag=flag)
+    return replace(row, devices=None, fits=False, flag=NO_REGION)
 
 
 def _is_alive(row: WorkerRow, now_s: float, presence_timeout_s: float) -> bool:

@@ -16,16 +16,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import median
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
+import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
 from dealfl.learners import Cycles, Learner, LearnerCycles
 from dealfl.power import PHONES, PhoneSpending, Spent, TimeEstimate, Training, TrainingTime
 from dealfl.protocol import Update
 from dealfl.server.ledger_reader import WorkerRow
+
+Floats = NDArray[np.float64]
+Number = TypeVar("Number", float, Floats)
 
 _VERSION = 2
 _HEADER, _DEVICE = "header", "device "
@@ -121,6 +126,20 @@ class _Outlook:
         elapsed_s = time.seconds_per_operation * self.pace.of(work) + time.overhead_s
         return Prediction(elapsed_s, energy_j)
 
+    def predict_many(self, waiting: Floats, examples: Floats) -> tuple[Floats, Floats]:
+        """Return time and energy of many trainings, as `predict` does."""
+        evicted = np.floor(self.evicted_share * examples + 0.5)
+        work = _cycles(self.cycles, self.operations_per_example, waiting, evicted)
+        energy_j = np.zeros(len(work))
+        if self.energy:
+            energy_j = self.energy.seconds_per_operation * work + self.energy.overhead_s
+        paced = np.where(work <= self.pace.max_cycles, work, work * self.pace.slowdown)
+        slope, overhead_s = (
+            np.where(evicted > 0, getattr(self.evicting, name), getattr(self.time, name))
+            for name in ("seconds_per_operation", "overhead_s")
+        )
+        return slope * paced + overhead_s, energy_j
+
 
 class Predictions:
     """Predictions of training costs, learned from the reports of workers.
@@ -160,6 +179,13 @@ class Predictions:
         """Return the expected cost of a worker's next training."""
         outlook = self._outlook(row.device)
         return outlook.predict(row.waiting, row.held) if outlook else None
+
+    def predict_many(
+        self, device: str, waiting: Floats, examples: Floats
+    ) -> tuple[Floats, Floats] | None:
+        """Return time and energy of the next training of many devices of one kind."""
+        outlook = self._outlook(device)
+        return outlook.predict_many(waiting, examples) if outlook else None
 
     def predict_least(self, row: WorkerRow) -> Prediction:
         """Return the cost of the smallest training by the profile of a phone; 0 without one.
@@ -316,7 +342,7 @@ def _trained(update: Update) -> bool:
     return update.operations > 0 and update.learned + update.evicted > 0 and update.elapsed_s > 0.0
 
 
-def _cycles(cycles: LearnerCycles, per_example: float, learned: float, evicted: float) -> float:
+def _cycles(cycles: LearnerCycles, per_example: float, learned: Number, evicted: Number) -> Number:
     """Return the cycles to learn and evict in one call; those of the call count as overhead."""
     learning = cycles.learn.per_operation * learned
     forgetting = cycles.forget.per_operation * evicted

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from dealfl.erasure import Outstanding, ReleaseRule
 from dealfl.exact import Statistics
-from dealfl.protocol import Fetch, Message, Published, Rules
+from dealfl.protocol import Fetch, Message, Position, Published, Rules
 from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import WorkerRow
@@ -22,6 +22,7 @@ _EVICTION = msgspec.json.Decoder(tuple[tuple[int, int], tuple[int, int]])
 _REPEAT_S = 60.0
 _MAX_REPEAT_S = 3600.0
 _KEPT = 32  # versions that workers may hold
+_FETCH_AGAIN_S = 5.0  # after which a worker may fetch the same version again
 _KEPT_BYTES = 1 << 25
 
 
@@ -49,7 +50,8 @@ class Publication:
         self._repeat_s = _REPEAT_S
         # digest, statistics and their hash of versions, the latest last
         self._kept: dict[int, tuple[str, bytes, bytes]] = {}
-        self._fetched: dict[str, int] = {}  # the version that each worker was sent
+        # the version that each worker was sent, as a difference or not, and when
+        self._fetched: dict[tuple[str, bool], tuple[int, float]] = {}
         self.load()
 
     def load(self) -> None:
@@ -119,21 +121,26 @@ class Publication:
             digest=digest,
             statistics=body,
             hash=body_hash,
+            erased=self._ledger.erasures.position(self._last.erased) if self._last else Position(),
         )
 
-    def answer(self, message: Fetch) -> list[Message]:
-        """Send a worker the last version, once: the broker has it, too."""
+    def answer(self, message: Fetch, now_s: float) -> list[Message]:
+        """Send a worker the last version: what changed since its own, or all of it; not often."""
         last = self._last
         if last is None or last.number not in self._kept or message.epoch != self._members.epoch:
             return []
-        if max(message.version, self._fetched.get(message.worker, 0)) >= last.number:
+        version = replace(self._whole(last.number), worker=message.worker)
+        if message.version >= last.number:
+            return [replace(version, base=last.number, statistics=b"")]  # nothing changed
+        key = message.worker, message.version in self._kept
+        number, sent_s = self._fetched.get(key, (0, 0.0))
+        if number == last.number and 0.0 <= now_s - sent_s < _FETCH_AGAIN_S:
             return []
-        self._fetched[message.worker] = last.number
-        version = self._whole(last.number)
+        self._fetched[key] = last.number, now_s
         if message.version in self._kept:
             _, before, _ = self._kept[message.version]
             version = shorten(version, message.version, before)
-        return [replace(version, worker=message.worker)]
+        return [version]
 
     def confirm(self, version: int) -> None:
         """Note that a version of this epoch was delivered."""
@@ -210,8 +217,10 @@ class Publication:
         self._evictions = kept
 
     def _counted(self, worker: str) -> tuple[int, int]:
+        """Return incarnation and sequence up to which updates of a worker are in the total."""
         row = self._members.rows[worker]
-        return row.incarnation, row.counted  # a new incarnation has left the model at once
+        leaving = self._aggregation.find_leaving(worker)
+        return (row.incarnation, row.counted) if leaving is None else (leaving, 0)
 
 
 def shorten(whole: Published, base: int, before: bytes) -> Published:

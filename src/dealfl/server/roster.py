@@ -1,35 +1,23 @@
-"""The roster: which workers can be selected, and the weight of each.
-
-A worker can be selected if it is present, idle, compatible with the job, has waiting examples and
-stays within its energy budget. Its weight is the number of waiting examples, discounted by the
-energy of each. An example counts 1 if it costs nothing and 1/2 at `half_example_j` joules:
-
-    weight = min(waiting, 100) / (1 + joules per example / half_example_j)
-
-Predicted energy covers the whole device, so all waiting examples share the fixed cost of a wake-up.
-On a battery, a joule counts more the emptier the battery is; on a charger it counts once.
-
-A worker that sleeps can be selected, too: its assignment waits until it calls. It has announced at
-which rate examples reach it, so the number that will wait when it calls is forecast.
-"""
+"""The roster: what messages change in the row of a worker, and an index of who can be selected."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from bisect import bisect_left
 
+import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from dealfl.protocol import Announce, Rules, Update
+from dealfl.server.candidates import DAY_S, EARLY_S, Columns, Floats
 from dealfl.server.ledger_reader import WorkerRow
 from dealfl.server.predictions import Predictions
-from dealfl.server.selection import Candidate
+from dealfl.server.selection import Candidates
 
-MAX_WEIGHT = 100.0  # examples; more do not increase the weight
-_MIN_BATTERY = 0.1
-_DAY_S = 86_400.0
-_EARLY_S = 1e-3  # sums of times are rounded
+Indices = NDArray[np.int64]
+
+_NOBODY: Indices = np.empty(0, np.int64)
 _SPARE = 1000
 _MAX_DOUBTS = 10  # the weight of a worker is halved for each
 
@@ -78,7 +66,7 @@ def note_reply(row: WorkerRow, trained: int, update: Update, now_s: float) -> Wo
 
 def note_spending(row: WorkerRow, energy_j: float, now_s: float) -> WorkerRow:
     """Return a worker's row after it spent energy."""
-    if not 0 <= now_s - row.spent_since_s < _DAY_S:
+    if not 0 <= now_s - row.spent_since_s < DAY_S:
         row = replace(row, spent_j=0.0, spent_since_s=now_s)
     used_j = max(energy_j, 0.0)  # training returns no charge
     return replace(row, spent_j=row.spent_j + used_j, last_energy_j=used_j)
@@ -113,22 +101,10 @@ def note_sleep(row: WorkerRow, waiting: int, within_s: float, now_s: float) -> W
     )
 
 
-def find_call_size(
-    row: WorkerRow, rules: Rules, predictions: Predictions, least_weight: float
-) -> int:
+def find_call_size(row: WorkerRow, rules: Rules, predictions: Predictions) -> int:
     """Return for how many waiting examples a worker is worth being woken."""
-
-    def is_worth(examples: int) -> bool:
-        calling = replace(row, waiting=examples, doubts=0)
-        expected = predictions.predict(calling)
-        energy_j = expected.energy_j if expected else None
-        return compute_weight(calling, energy_j, rules.rewards.half_example_j) >= least_weight
-
-    least = max(
-        rules.min_waiting, rules.min_examples_per_update, _worth_its_price(row, rules, predictions)
-    )
-    sizes = range(least, max(int(MAX_WEIGHT), least))
-    return least + bisect_left(sizes, True, key=is_worth)
+    worth = _worth_its_price(row, rules, predictions)
+    return max(rules.min_waiting, rules.min_examples_per_update, worth)
 
 
 def _worth_its_price(row: WorkerRow, rules: Rules, predictions: Predictions) -> int:
@@ -147,33 +123,14 @@ def find_rest_s(row: WorkerRow, rules: Rules, now_s: float) -> float:
     """Return how long a worker can sleep: none of its examples waits longer than `max_wait_s`."""
     if row.waiting < max(rules.min_examples_per_update, 1):
         return rules.max_wait_s
-    return 0.0 if _overdue(row, rules, now_s) else row.waiting_since_s + rules.max_wait_s - now_s
-
-
-def forecast(row: WorkerRow, rules: Rules, now_s: float) -> WorkerRow:
-    """Return a sleeping worker's row with the number of examples that may wait soon.
-
-    Twice the time that it has slept is assumed. An assignment can wait, but a worker that calls
-    without one pays for a burst of its own.
-    """
-    slept_h = (now_s - row.call_by_s + rules.max_wait_s) / 3600.0
-    expected = 2.0 * slept_h * row.per_hour if row.per_hour else row.call_waiting
-    late = 2.0 * slept_h * 3600.0 >= rules.max_wait_s
-    waiting = row.call_waiting if late else min(row.call_waiting, int(expected))
-    return replace(row, waiting=max(waiting, 1))
-
-
-def _with_arrivals(row: WorkerRow, now_s: float) -> WorkerRow:
-    """Return a connected worker's row with the examples that came since its announcement."""
-    passed_s = now_s - (row.heard_s or now_s)
-    arrived = int(max(passed_s, 0.0) / 3600.0 * row.per_hour)
-    return replace(row, waiting=row.waiting + arrived) if arrived else row
+    left_s = row.waiting_since_s + rules.max_wait_s - now_s
+    return 0.0 if now_s - row.waiting_since_s >= rules.max_wait_s - EARLY_S else left_s
 
 
 class Roster(dict[str, WorkerRow]):
     """All known workers by name, indexed by when each can be selected.
 
-    Finding candidates costs their number, not a scan of all workers. A worker that cannot be
+    Rows that changed are copied into columns before each search. A worker that cannot be
     selected is looked at again when its row changes, when enough time has passed, or, if only its
     budget is too small, after new reports. New rules and a clock that jumps back start a new index.
     """
@@ -185,118 +142,124 @@ class Roster(dict[str, WorkerRow]):
     def __setitem__(self, name: str, row: WorkerRow) -> None:
         super().__setitem__(name, row)
         if self._rules is not None:
-            self._poor.discard(name)
-            (self._due.add if _selectable(row) else self._due.discard)(name)
+            self._changed.add(name)
 
+    @np.errstate(over="ignore", invalid="ignore")  # workers announce any rate
     def find_candidates(
         self, rules: Rules, now_s: float, predictions: Predictions | None = None
-    ) -> list[Candidate]:
+    ) -> Candidates:
         """Return all workers that can be selected now, sorted by name."""
         self._refresh(rules, now_s, predictions)
-        candidates = []
-        for name in sorted(self._due):
-            row = self[name]
-            row = forecast(row, rules, now_s) if row.call_by_s else _with_arrivals(row, now_s)
-            if not _awake(row, rules, now_s):
-                self._due.remove(name)  # until its next announcement
-            elif not _able(row, rules, now_s):
-                self._look_again(name, row.waiting_since_s + rules.max_wait_s)
-            else:
-                candidate = _candidate(row, rules, now_s, predictions)
-                if candidate is None:
-                    self._poor.add(name)
-                    self._look_again(name, row.spent_since_s + _DAY_S)
-                else:
-                    candidates.append(candidate)
-        return candidates
+        numbers = self._order[self._due[self._order]]
+        columns = self._columns.part(numbers).at(rules, now_s)
+        awake, able = columns.is_awake(rules, now_s), columns.is_able(rules, now_s)
+        self._due[numbers[~awake]] = False  # until their next announcement
+        early = np.flatnonzero(awake & ~able)
+        self._look_again(numbers[early], columns.waiting_since_s[early] + rules.max_wait_s)
+        ready = np.flatnonzero(awake & able)
+        numbers, columns = numbers[ready], columns.part(ready)
+        elapsed_s, energy_j = self._predict(numbers, columns, predictions)
+        affords = columns.affords(rules, now_s, energy_j)
+        poor, rich = np.flatnonzero(~affords), np.flatnonzero(affords)
+        self._poor[numbers[poor]] = True
+        self._look_again(numbers[poor], columns.spent_since_s[poor] + DAY_S)
+        return Candidates(
+            self,
+            self._names[numbers[rich]].tolist(),
+            numbers[rich],
+            columns.weigh(rules, now_s, energy_j)[rich],
+            elapsed_s[rich],
+            energy_j[rich],
+        )
 
-    def _look_again(self, name: str, time_s: float) -> None:
-        self._due.remove(name)
-        heapq.heappush(self._later, (time_s - _EARLY_S, name))
+    def _predict(
+        self, numbers: Indices, columns: Columns, predictions: Predictions | None
+    ) -> tuple[Floats, Floats]:
+        """Return the expected time and energy of each worker; NaN if it is unknown."""
+        figures = np.full((2, len(numbers)), np.nan)
+        kinds = self._kind_of[numbers]
+        counts = np.bincount(kinds, minlength=1) if predictions is not None else _NOBODY
+        for kind in np.flatnonzero(counts).tolist():
+            assert predictions is not None
+            alike = kinds == kind if counts[kind] < len(kinds) else slice(None)
+            waiting, held = columns.waiting[alike], columns.held[alike]
+            expected = predictions.predict_many(self._kinds[kind], waiting, held)
+            if expected is not None:
+                figures[:, alike] = expected
+        figures[1, figures[1] == 0.0] = np.nan
+        return figures[0], figures[1]
+
+    def _look_again(self, numbers: Indices, times_s: Floats) -> None:
+        self._due[numbers] = False
+        for number, time_s in zip(numbers.tolist(), times_s.tolist(), strict=True):
+            heapq.heappush(self._later, (time_s - EARLY_S, number))
 
     def _refresh(self, rules: Rules, now_s: float, predictions: Predictions | None) -> None:
-        """Bring the index up to date with the time, the rules and the predictions."""
+        """Bring the index up to date with rows, time, rules and predictions."""
+        if self._rules is None:
+            self._start()
+        self._copy_changed()
         outdated = self._rules != rules or now_s < self._now_s
         if outdated or len(self._later) > 2 * len(self) + _SPARE:
-            self._due = {name for name, row in self.items() if _selectable(row)}
-            self._later: list[tuple[float, str]] = []
-            self._poor: set[str] = set()
+            self._due = self._columns.selectable > 0
+            self._poor[:] = False
+            self._later: list[tuple[float, int]] = []
         self._rules = rules
         self._now_s = now_s
         reports = predictions.reports if predictions else 0
         if reports != self._reports:
             self._reports = reports
             self._due |= self._poor
-            self._poor.clear()
+            self._poor[:] = False
         while self._later and self._later[0][0] <= now_s:
-            _, name = heapq.heappop(self._later)
-            if name in self and _selectable(self[name]):
-                self._due.add(name)
+            _, number = heapq.heappop(self._later)
+            self._due[number] = self._columns.selectable[number] > 0
 
+    # -- columns --------------------------------------------------------------------------------
 
-def _candidate(
-    row: WorkerRow, rules: Rules, now_s: float, predictions: Predictions | None
-) -> Candidate | None:
-    """Return a worker that is awake and has examples; None if its budget is too small."""
-    expected = predictions.predict(row) if predictions else None
-    energy_j = expected.energy_j if expected and expected.energy_j else None
-    if not _affords(row, rules, now_s, row.last_energy_j if energy_j is None else energy_j):
-        return None
-    weight = compute_weight(row, energy_j, rules.rewards.half_example_j)
-    overdue = _overdue(row, rules, now_s)
-    has_called = not row.call_by_s  # those asleep can be selected later
-    if has_called and (overdue or row.rides):
-        weight = MAX_WEIGHT
-    return Candidate(row.name, weight, expected.elapsed_s if expected else None, energy_j, overdue)
+    def _start(self) -> None:
+        self._changed = set(self)
+        self._number_of: dict[str, int] = {}
+        self._names = np.empty(0, object)  # by number
+        self._order = np.empty(0, np.int64)  # numbers in the order of names
+        self._columns = Columns(*np.empty((len(Columns._fields), 0)))
+        self._kinds: list[str] = []  # of devices
+        self._code_of: dict[str, int] = {}
+        self._kind_of = np.empty(0, np.int64)
+        self._due = np.empty(0, np.bool_)
+        self._poor = np.empty(0, np.bool_)
 
+    def _copy_changed(self) -> None:
+        """Copy the rows that changed into the columns."""
+        if not self._changed:
+            return
+        if new := sorted(self._changed - self._number_of.keys()):
+            self._add(new)
+        rows = [self[name] for name in self._changed]
+        numbers = np.array([self._number_of[name] for name in self._changed])
+        for column, values in zip(self._columns, Columns.of(rows), strict=True):
+            column[numbers] = values
+        self._kind_of[numbers] = [self._find_code(row.device) for row in rows]
+        self._due[numbers] = self._columns.selectable[numbers] > 0
+        self._poor[numbers] = False
+        self._changed = set()
 
-def compute_weight(row: WorkerRow, energy_j: float | None, half_example_j: float) -> float:
-    """Return the weight of a worker in the selection.
+    def _add(self, names: list[str]) -> None:
+        """Give new workers a number, and a place in the order of names."""
+        numbers = np.arange(len(self._names), len(self._names) + len(names))
+        places = np.searchsorted(self._names[self._order], np.array(names, object))
+        self._order = np.insert(self._order, places, numbers)
+        self._number_of |= zip(names, numbers.tolist(), strict=True)
+        self._names = np.concatenate([self._names, np.array(names, object)])
+        zeros = np.zeros(len(names))
+        self._columns = Columns(*(np.concatenate([column, zeros]) for column in self._columns))
+        self._kind_of = np.concatenate([self._kind_of, zeros.astype(np.int64)])
+        self._due = np.concatenate([self._due, zeros > 0])
+        self._poor = np.concatenate([self._poor, zeros > 0])
 
-    Examples
-    --------
-    >>> row = WorkerRow("w", waiting=20, battery=0.5)
-    >>> compute_weight(row, 1.0, 0.1), compute_weight(row, None, 0.1)
-    (10.0, 20.0)
-    """
-    examples = min(float(row.waiting), MAX_WEIGHT) * 0.5**row.doubts
-    if not energy_j or not half_example_j:
-        return examples
-    example_j = energy_j / row.waiting
-    if not row.charging:
-        example_j /= min(max(row.battery, _MIN_BATTERY), 1.0)
-    return examples / (1.0 + example_j / half_example_j)
-
-
-def _selectable(row: WorkerRow) -> bool:
-    """Return whether a worker can be selected at some time without a change of its row."""
-    idle = not row.training and row.heard_s is not None
-    return row.fits and idle and (row.call_by_s > 0 or (row.waiting >= 1 and not row.asleep))
-
-
-def _able(row: WorkerRow, rules: Rules, now_s: float) -> bool:
-    if row.call_by_s > 0:
-        return True
-    enough = row.waiting >= rules.min_examples_per_update
-    return enough and (row.waiting >= rules.min_waiting or row.rides or _overdue(row, rules, now_s))
-
-
-def _overdue(row: WorkerRow, rules: Rules, now_s: float) -> bool:
-    if row.call_by_s:  # it will call in any case
-        return row.waiting >= row.call_waiting
-    return now_s - row.waiting_since_s >= rules.max_wait_s - _EARLY_S
-
-
-def _awake(row: WorkerRow, rules: Rules, now_s: float) -> bool:
-    if row.call_by_s:
-        return now_s <= row.call_by_s + rules.ttl_s
-    # after the clock jumped back, `heard_s` may be in the future: the worker is awake
-    return row.heard_s is not None and now_s - row.heard_s <= rules.presence_timeout_s
-
-
-def _affords(row: WorkerRow, rules: Rules, now_s: float, energy_j: float) -> bool:
-    if row.charging or row.capacity_j <= 0:
-        return True
-    fresh = not 0 <= now_s - row.spent_since_s < _DAY_S
-    already_j = 0.0 if fresh else row.spent_j
-    return already_j + energy_j <= rules.battery_budget * row.capacity_j
+    def _find_code(self, device: str) -> int:
+        """Return the number of a kind of device."""
+        if device not in self._code_of:
+            self._code_of[device] = len(self._kinds)
+            self._kinds.append(device)
+        return self._code_of[device]

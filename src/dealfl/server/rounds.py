@@ -89,8 +89,11 @@ class Rounds:
     def wake_at_s(self, now_s: float) -> float | None:
         """Return the time of the next call if no message arrives."""
         open_round = self._ledger.rounds.find_open()
-        if open_round is not None or self.draining:
-            return None if open_round is None else open_round.deadline_s
+        if open_round is not None:
+            held_until_s = self._aggregation.held_until_s
+            return held_until_s if held_until_s > now_s else open_round.deadline_s
+        if self.draining:
+            return None
         opening_s = None if self.finished else self._next_opening_s()
         times = (self.publication.due_at_s(self.rules, now_s), opening_s)
         return min((time_s for time_s in times if time_s is not None), default=None)
@@ -111,7 +114,9 @@ class Rounds:
             return
         opened_s, announced, assumed_j, assigned = self._ledger.rounds.find_selection(number, row)
         share = float(assigned or self.rules.evicted_share)
-        misfit = _find_misfit(message, stored, self.predictions.predict_least(row), share)
+        misfit = ""
+        if row.devices is None:  # the devices behind a region were checked there
+            misfit = _find_misfit(message, stored, self.predictions.predict_least(row), share)
         if misfit:
             row = replace(row, flag=misfit)
             message = _without_claims(message)
@@ -128,7 +133,8 @@ class Rounds:
             )
             spent_j = message.energy_j
         row = correct_spending(row, assumed_j, spent_j, now_s)
-        row = note_doubt(row, bool(misfit) or _is_exaggerated(announced, message, stored))
+        if row.devices is None:
+            row = note_doubt(row, bool(misfit) or _is_exaggerated(announced, message, stored))
         self._members.put(note_reply(row, trained, message, now_s))
         self._ledger.rounds.put_figures(message, earned)
         self._selector.record_reward(number, row.name, earned)
@@ -150,8 +156,7 @@ class Rounds:
         row = self._members.rows[worker]
         if not row.sleeps or (row.training and not self.awaits_call(row, now_s)):
             return []
-        least = self._selector.find_least_weight(worker)
-        waiting = find_call_size(row, self.rules, self.predictions, least)
+        waiting = find_call_size(row, self.rules, self.predictions)
         within_s = find_rest_s(row, self.rules, now_s)
         rides = row.rides and row.waiting >= max(self.rules.min_examples_per_update, 1)
         if row.waiting >= waiting or rides or not within_s:
@@ -177,7 +182,7 @@ class Rounds:
             # what was assigned before a restore means nothing to workers; updates wait for the end
             is_old = self._ledger.state.round_epoch != self._members.epoch
             reason = "restored" if is_old else self._reason_to_close(open_round, now_s)
-            if not reason:
+            if not reason or self._aggregation.holds(open_round.number, self._members.rows, now_s):
                 return []
             replies += self._close(open_round, reason, now_s)
         if not self.finished and not self.draining:

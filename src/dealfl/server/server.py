@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,7 +26,11 @@ from dealfl.protocol import (
     Erased,
     ErasedReceipt,
     Fetch,
+    Header,
+    MaskedUpdate,
     Message,
+    Opened,
+    Ready,
     Receipt,
     Refusal,
     Rules,
@@ -35,10 +40,11 @@ from dealfl.protocol import (
     Withdraw,
     problem_of,
 )
-from dealfl.server.aggregation import AFTER_GAP, WITHDRAWN, Aggregation, Problem
+from dealfl.server.aggregation import AFTER_GAP, WITHDRAWN, Problem
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader, WorkerRow
-from dealfl.server.membership import Membership
+from dealfl.server.masked import MaskedAggregation, Privacy, aggregation_of
+from dealfl.server.membership import NO_REGION, Membership, Tally
 from dealfl.server.predictions import Predictions
 from dealfl.server.rounds import Rounds
 from dealfl.server.selection import OverPromise, Selector, Uniform
@@ -60,13 +66,21 @@ class Server:
         ledger: Ledger,
         rules: Rules | None = None,
         selector: Selector | None = None,
+        privacy: Privacy | None = None,
     ) -> None:
         self.job = job
         self._ledger = ledger
         self._term = ledger.claim()
         with ledger.transaction(self._term):
             ledger.begin_term()
-        self._aggregation = Aggregation(ledger, make)
+        self._keyholder = privacy.name if privacy is not None else ""
+        if privacy is not None and rules is not None and rules.regions:
+            raise BadInput(
+                "the job has regions and a section [privacy]: masks end at a region, whose "
+                "keyholder opens its sums; give [privacy] to the jobs of the regions, not to that "
+                "of the root"
+            )
+        self._aggregation = aggregation_of(ledger, make, rules or Rules(), privacy)
         with ledger.naming_damage():
             self._aggregation.load()
             self._aggregation.verify()
@@ -79,11 +93,18 @@ class Server:
                 rules or Rules(),
                 selector or Uniform(),
             )
+        if privacy is not None:
+            with ledger.transaction(self._term):
+                self._members.restart_if_stale()
+                self._members.save()
         self._removing: set[str] = set()  # workers whose answers or sums changed by erasures
         self._actions: dict[type, Callable[[Any, float], list[Message]]] = {
             Announce: self._receive_announce,
             Asleep: self._receive_asleep,
             Update: self._receive_update,
+            MaskedUpdate: self._receive_update,
+            Ready: self._receive_ready,
+            Opened: self._receive_opened,
             Declined: self._receive_declined,
             Withdraw: self._receive_withdraw,
             Erased: self._receive_erased,
@@ -107,6 +128,16 @@ class Server:
         return self._members.epoch
 
     @property
+    def path(self) -> tuple[str, ...]:
+        """Ids of the ledgers from the root to this one; the first is empty without a root."""
+        return (self._ledger.reader.state().id,)
+
+    @property
+    def schema_digest(self) -> str:
+        """Digest of the schema of the job's statistics."""
+        return self._aggregation.schema_digest
+
+    @property
     def reader(self) -> LedgerReader:
         """Read access to the ledger."""
         return self._ledger.reader
@@ -115,6 +146,13 @@ class Server:
     def model(self) -> Learner:
         """Model of all updates counted so far."""
         return self._aggregation.total
+
+    def list_unopened(self) -> list[tuple[Header, bytes]]:
+        """Return header and bytes of the masked updates that wait for a cohort."""
+        aggregation = self._aggregation
+        if not isinstance(aggregation, MaskedAggregation):
+            return []
+        return aggregation.list_unopened(self._members.rows)
 
     @property
     def finished(self) -> bool:
@@ -136,6 +174,11 @@ class Server:
         """All known workers by name."""
         return dict(self._members.rows)
 
+    @property
+    def tally(self) -> Tally:
+        """Sums over all known workers."""
+        return self._members.tally
+
     # -- messages -------------------------------------------------------------------------------
 
     def handle(self, messages: Iterable[Message], now_s: float, *, decoded: bool = False) -> Step:
@@ -153,7 +196,12 @@ class Server:
         except Exception:  # by a message that nobody has foreseen: once more, one by one
             replies = self._process(received, now_s, self._receive_alone)
         self._ledger.compact_if_due(now_s)
-        return Step(tuple(replies), self._rounds.wake_at_s(now_s))
+        return Step(tuple(replies), self._find_wake_s(now_s))
+
+    def _find_wake_s(self, now_s: float) -> float | None:
+        round_s = self._rounds.wake_at_s(now_s)
+        wake_s = min(inf if round_s is None else round_s, self._aggregation.wake_at_s(now_s))
+        return None if wake_s == inf else wake_s
 
     def _process(
         self,
@@ -173,7 +221,13 @@ class Server:
             self._rounds.publication.compact_fulfilled()
             if not self._rounds.draining:
                 replies += self._rounds.publication.repeat(now_s)
+            replies += self._aggregation.take_requests(now_s)
+            replies += self._report_upward(now_s)
         return replies
+
+    def _report_upward(self, now_s: float) -> list[Message]:  # noqa: ARG002
+        """Return messages to a parent; a server without one has none."""
+        return []
 
     def erase(
         self, request: str, owners: Sequence[bytes], now_s: float, requested_by: str = ""
@@ -224,6 +278,7 @@ class Server:
             raise BadInput(f"no worker called {worker!r}; `dealfl workers list` shows all")
         with self._transaction():
             removed = self._members.begin_incarnation(row, "removed")
+            self._aggregation.forgive(worker)
             self._members.put(replace(removed, heard_s=None))
             self._rounds.forget(worker)
             self._ledger.note_deletion(compact=True)
@@ -237,13 +292,17 @@ class Server:
         self._members.load()
         self._rounds.load()
 
+    def _save(self) -> None:
+        """Store what changed in memory."""
+        self._rounds.save()
+
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """Change ledger and memory together; after a failure, reload memory from the ledger."""
         try:
             with self._ledger.transaction(self._term):
                 yield
-                self._rounds.save()
+                self._save()
         except BaseException:
             self.reload()
             raise
@@ -285,7 +344,7 @@ class Server:
         try:
             with self._ledger.savepoint():
                 replies = change()
-                self._rounds.save()  # the ledger then has all that a reload needs
+                self._save()  # the ledger then has all that a reload needs
                 return replies
         except _NOT_BY_A_MESSAGE:
             raise
@@ -293,11 +352,25 @@ class Server:
             self.reload()
             return type(error).__name__
 
+    def _receive_ready(self, message: Ready, now_s: float) -> list[Message]:
+        if isinstance(self._aggregation, MaskedAggregation):
+            self._aggregation.receive_ready(message, now_s)
+        return []
+
+    def _receive_opened(self, message: Opened, now_s: float) -> list[Message]:
+        if not isinstance(self._aggregation, MaskedAggregation):
+            return []
+        rows = self._members.rows
+        done = self._aggregation.receive_answer(message, rows, self._rounds.rules, now_s)
+        return [] if done is None else self._members.apply(done)
+
     def _receive_announce(self, message: Announce, now_s: float) -> list[Message]:
+        if message.worker == self._keyholder:
+            return []  # its name is not one of a worker
         row = self._members.rows.get(message.worker)
         if row is not None and row.call_by_s and message.training and self._is_old(message, row):
             return []
-        replies = self._members.announce(message, now_s, self._rounds.rules.presence_timeout_s)
+        replies = self._members.announce(message, now_s, self._rounds.rules)
         if message.epoch == self._members.epoch:
             self._rounds.publication.confirm(message.version)
             away = row is not None and (row.asleep or row.call_by_s)
@@ -321,7 +394,8 @@ class Server:
         row = self._find_sender(message)
         if row is None:
             return []  # the worker will announce itself and send the update again
-        stored = self._aggregation.receive(row, message)
+        is_refused = row.flag == NO_REGION
+        stored = Problem(NO_REGION) if is_refused else self._aggregation.receive(row, message)
         if stored is AFTER_GAP:
             return self._flag(row.name, AFTER_GAP.reason)  # the worker sends it again
         if stored is WITHDRAWN:
@@ -336,7 +410,8 @@ class Server:
             row = self._members.rows[row.name]
             busy = row.training and self._is_assigned(row, now_s)  # if not, this was all it had
             removed = row.removed
-            if message.round is None or message.rebuilt:  # an erasure, not a training
+            erases = message.round is None or message.rebuilt  # an erasure, not a training
+            if erases and row.devices is None:  # a region counts what its devices remove
                 removed += max(-(stored.records or 0), 0)
             self._members.put(replace(row, examples=examples, training=busy, removed=removed))
             self._removing |= {row.name} if removed else set()
@@ -378,10 +453,21 @@ class Server:
         return [Verdict(**_key(message), withdrawn=withdrawn, term=self._members.term)]
 
     def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:
-        self._ledger.erasures.put_answer(message, self._rounds.rules.max_examples)
-        self._removing.add(message.worker)
+        row = self._members.rows.get(message.worker)
+        if row is not None and row.devices is not None:
+            self._ledger.erasures.put_region_answer(message)
+        else:
+            self._ledger.erasures.put_answer(message, self._rounds.rules.max_examples)
+            self._removing.add(message.worker)
+        is_of_region = message.devices is not None  # its counts can change
         receipt = ErasedReceipt(
-            job=self.job, worker=message.worker, request=message.request, hash=message.hash
+            job=self.job,
+            worker=message.worker,
+            request=message.request,
+            hash=message.hash,
+            examples=message.examples if is_of_region else None,
+            removed=message.removed,
+            devices=message.devices,
         )
         if message.worker not in self._members.rows:
             return [receipt]
@@ -396,9 +482,9 @@ class Server:
                 self._members.put(replace(row, removed=rest))
         self._removing.clear()
 
-    def _receive_fetch(self, message: Fetch, now_s: float) -> list[Message]:  # noqa: ARG002
+    def _receive_fetch(self, message: Fetch, now_s: float) -> list[Message]:
         is_member = message.worker in self._members.rows
-        return self._rounds.publication.answer(message) if is_member else []
+        return self._rounds.publication.answer(message, now_s) if is_member else []
 
 
 def _key(message: Update | Withdraw) -> dict[str, Any]:

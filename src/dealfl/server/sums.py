@@ -20,7 +20,7 @@ from dealfl.errors import BadBytes
 from dealfl.exact import ArraySpec, Entries, Schema, Statistics
 from dealfl.storage import Database
 
-BASE, TOTAL = "", "*"  # stand for no worker
+BASE, TOTAL, POSTED = "", "*", "^"  # stand for no worker
 _PAGE = 1 << 14  # entries
 _NO_LIMIT = 1 << 62  # bytes that this program wrote itself
 _PUT = "INSERT OR REPLACE INTO sums VALUES (?, ?, ?)"
@@ -182,6 +182,15 @@ class SumStore:
         self._replace(TOTAL, whole)
         self.reset_marks()
 
+    # -- what a region has posted -----------------------------------------------------------------
+
+    def add_posted(self, delta: Statistics) -> None:
+        """Add a delta to the sum of what was posted to the parent."""
+        changed = self.add(POSTED, delta)
+        for array, spec in enumerate(delta.schema.arrays):
+            for pages, entries in changed.parts[array]:
+                self._write(POSTED, array, spec, pages, entries)
+
     # -- pages ----------------------------------------------------------------------------------
 
     def _keys(self, owner: str, array: int) -> list[int]:
@@ -253,7 +262,8 @@ def _read_pages(
     parts = []
     for first, content, sha256 in rows:
         if hashlib.sha256(content).digest() != sha256:
-            what = {TOTAL: "the total", BASE: "the base"}.get(owner, f"the sum of {owner}")
+            others = {TOTAL: "the total", BASE: "the base", POSTED: "what was posted"}
+            what = others.get(owner, f"the sum of {owner}")
             raise BadBytes(f"ledger {path}: {what} is damaged; restore a backup")
         page = Statistics.from_bytes(content, _NO_LIMIT, trusted=True)[""]
         parts.append(Entries(page.indices + first, page.values))

@@ -7,7 +7,14 @@ from dealfl.errors import BadInput, unknown_name
 from dealfl.registry import Registry
 from dealfl.server.selection.arms import Arms, best_of
 from dealfl.server.selection.bandit import Bandit
-from dealfl.server.selection.base import Candidate, OverPromise, Player, Promising, Selector
+from dealfl.server.selection.base import (
+    Candidate,
+    Candidates,
+    OverPromise,
+    Player,
+    Promising,
+    Selector,
+)
 from dealfl.server.selection.feasibility import find_excess
 from dealfl.server.selection.policies import (
     Discounted,
@@ -25,6 +32,7 @@ __all__ = [
     "Arms",
     "Bandit",
     "Candidate",
+    "Candidates",
     "Discounted",
     "Everyone",
     "FairUpperConfidence",

@@ -103,10 +103,6 @@ class Arms:
         scores: Floats = owed + self._eta * weight * sample
         return scores
 
-    def score_of_share(self, share: float) -> float:
-        """Return the score of an arm with an empty queue and a share of the maximum reward."""
-        return self._eta * share
-
     def queues(self, round_number: int) -> Floats:
         """Return the queue of every arm at the beginning of a round."""
         queues: Floats = self.deficit + self.rate * (round_number - self.since)

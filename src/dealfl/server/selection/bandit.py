@@ -20,11 +20,11 @@ from dealfl.errors import BadBytes, BadInput
 from dealfl.server.selection.arms import AWAITED, MISSED, Arms, Floats, Indices, Masks
 from dealfl.server.selection.base import (
     Candidate,
+    Candidates,
     Eta,
     Guarantee,
     OverPromise,
     Player,
-    Price,
     Seed,
     WeightCap,
 )
@@ -32,7 +32,8 @@ from dealfl.server.selection.feasibility import allowed_shares, estimate_availab
 from dealfl.settings import Share, check
 
 BLOCK = 64  # workers in a part: at most 8 KB with names of 64 bytes
-HEADER, _VERSION = "header", 2
+HEADER, _VERSION = "header", 3
+_SINCE_VERSION_3 = ("marked", "present")  # the last columns
 
 _OTHERS = "*"  # workers without a guarantee of their own
 _REVIEW_EVERY = 100
@@ -50,6 +51,8 @@ COLUMNS: dict[str, tuple[str, float]] = {  # name: type and maximum; the minimum
     "awake": ("<i4", _LAST_ROUND),
     "served": ("<i4", _LAST_ROUND),
     "flag": ("|u1", 3),
+    "marked": ("<i4", _LAST_ROUND),
+    "present": ("|u1", 1),
 }
 _ROUNDS = ("picked", "first", "awake", "served")
 
@@ -62,6 +65,7 @@ class _Header(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     round_number: _Number
     reviewed: _Number
     per_round: _Number
+    played: _Number = 0
 
 
 class _Block(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -76,8 +80,15 @@ class Saved:
     round_number: int
     reviewed: int
     per_round: int
+    played: int
     names: list[str]
     columns: dict[str, NDArray[Any]]
+
+    def count_awake(self) -> NDArray[np.int32]:
+        """Return the number of rounds in which each was a candidate."""
+        columns = self.columns
+        since: NDArray[np.int32] = columns["present"] * (self.played - columns["marked"])
+        return columns["awake"] + since
 
 
 class Bandit(Player):
@@ -91,9 +102,13 @@ class Bandit(Player):
     _round: int
     _reviewed: int
     _awaited: Indices
-    _overdue: Indices
-    _awake: NDArray[np.int32]
+    _played: int  # rounds that took place
+    _awake: NDArray[np.int32]  # rounds in which each was a candidate, until it was `_marked`;
+    _marked: NDArray[np.int32]  # since then in all rounds, or in none,
+    _present: NDArray[np.uint8]  # as this says: only workers that come or go are touched
     _served: NDArray[np.int32]
+    _origin: object  # of the last candidates, and where each of them is:
+    _index_of: Indices
     _stale: set[int]  # blocks that changed since they were saved
     _header: bytes  # as it was saved
 
@@ -104,7 +119,6 @@ class Bandit(Player):
         fairness: Guarantee = 0.0,
         eta: Eta = 10.0,
         weight_cap: WeightCap = 100.0,
-        price: Price = 0.0,
     ) -> None:
         given = check(
             Bandit,
@@ -113,14 +127,12 @@ class Bandit(Player):
                 "fairness": fairness,
                 "eta": eta,
                 "weight_cap": weight_cap,
-                "price": price,
             },
         )
         self._seed = seed
         guaranteed: float | Mapping[str, float] = given["fairness"]
         self._fairness = guaranteed if isinstance(guaranteed, Mapping) else {_OTHERS: guaranteed}
         self._weight_cap: float = given["weight_cap"]
-        self._price: float = given["price"]
         self._arm_settings: dict[str, Any] = {"eta": given["eta"]}
         self.restore({})
 
@@ -128,46 +140,47 @@ class Bandit(Player):
 
     def select(self, round_number: int, candidates: Sequence[Candidate], count: int) -> list[str]:
         """Return the best candidates, in the order in which they became known."""
-        if round_number < self._round or (round_number == self._round and self._took_place()):
+        if round_number <= self._round:
             raise BadInput(
                 f"round {round_number} is not after round {self._round}; rounds must increase"
             )
         if not candidates or count <= 0:
             return []
-        indices, weights = self._locate(round_number, candidates)
+        given = candidates if isinstance(candidates, Candidates) else _as_arrays(candidates)
+        indices, weights = self._locate(round_number, given)
         eligible = np.zeros((1, len(self.arms)), np.bool_)
         weight = np.zeros(len(self.arms))
         eligible[0, indices] = True
         weight[indices] = weights
-        self._overdue = indices[[candidate.overdue for candidate in candidates]]
         chosen = self.play(round_number, eligible, weight, count)
         return [self.names[index] for index in chosen.tolist()]
 
     def play(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Indices:
         """Return the workers to wake in all games; they are those that `meet` named."""
-        indices = np.flatnonzero(eligible)
         if len(self._awaited):
             self._touch(self._awaited)
             self.arms.learn(self._awaited, np.zeros(len(self._awaited)), MISSED)
             self._awaited = _NOBODY
-        self._awake[indices] += 1
+        self._note_present(eligible.ravel())
         self._round = round_number
         self._per_round = count
         if round_number - self._reviewed >= _REVIEW_EVERY:
             self._review(round_number, games=len(eligible))
-        if self._price:
-            worthy = self.arms.scores(round_number, weight) >= self.arms.score_of_share(self._price)
-            worthy[self._overdue] = True
-            eligible = eligible & worthy.reshape(eligible.shape)
         chosen = self._choose(round_number, eligible, weight, count)
-        if not len(chosen):
-            self._awake[indices] -= 1  # the round does not take place
-            return chosen
-        self._touch(indices)
+        self._touch(chosen)
         self.arms.pick(round_number, chosen)
         self._served[chosen] += 1
         self._awaited = chosen
         return chosen
+
+    def _note_present(self, eligible: Masks) -> None:
+        """Count a round for all candidates; only who comes or goes is touched."""
+        changed = np.flatnonzero(eligible != self._present)
+        self._awake[changed] += self._present[changed] * (self._played - self._marked[changed])
+        self._marked[changed] = self._played
+        self._present[changed] ^= 1
+        self._played += 1
+        self._touch(changed)
 
     def record_reward(self, round_number: int, worker: str, reward: Share) -> None:
         """Record a reward. An unexpected or repeated reward changes nothing."""
@@ -187,18 +200,6 @@ class Bandit(Player):
         self.arms.learn(indices, rewards)
         self._awaited = self._awaited[self.arms.flag[self._awaited] == AWAITED]
         self._touch(indices)
-
-    def find_least_weight(self, worker: str) -> float:
-        """Return the weight at which a worker is worth its price, given the debt to it."""
-        index = self._indices.get(worker)
-        if index is None or not self._price:
-            return self._price * self._weight_cap
-        weight = np.zeros(len(self.arms))
-        debt = self.arms.scores(self._round + 1, weight)[index]
-        weight[index] = 1.0
-        most = self.arms.scores(self._round + 1, weight)[index] - debt
-        missing = max(self.arms.score_of_share(self._price) - debt, 0.0)
-        return float(self._weight_cap * min(missing / most if most > 0 else 1.0, 1.0))
 
     def remove(self, worker: str) -> None:
         """Forget a worker. The others keep their order."""
@@ -224,7 +225,7 @@ class Bandit(Player):
     def restore(self, parts: Mapping[str, bytes]) -> None:
         """Resume from a stored state."""
         empty = {name: np.empty(0, kind) for name, (kind, _) in COLUMNS.items()}
-        self._load(unpack(parts) if parts else Saved(0, 0, 0, [], empty))
+        self._load(unpack(parts) if parts else Saved(0, 0, 0, 0, [], empty))
         self._stale = set()
         self._header = parts.get(HEADER, b"")
 
@@ -249,12 +250,16 @@ class Bandit(Player):
         return OverPromise(tuple(workers), excess.promised, excess.possible)
 
     def _promised(self) -> Floats:
+        return self._guarantees_of(self.names)
+
+    def _guarantees_of(self, names: Sequence[str]) -> Floats:
         others = self._fairness.get(_OTHERS, 0.0)
-        rates = [self._fairness.get(name, others) for name in self.names]
+        rates = [self._fairness.get(name, others) for name in names]
         return np.array(rates, dtype=np.float64)
 
     def _availability(self) -> Floats:
-        return estimate_availability(self._awake, self._round + 1 - self._first)
+        awake = self._saved().count_awake()
+        return estimate_availability(awake, self._round + 1 - self._first)
 
     def _review(self, round_number: int, games: int) -> None:
         """Reduce guarantees to what can be met; small guarantees do not suffer from large ones."""
@@ -281,35 +286,37 @@ class Bandit(Player):
     def _choose(self, round_number: int, eligible: Masks, weight: Floats, count: int) -> Indices:
         return self.arms.choose(round_number, eligible, weight, count)
 
-    def _took_place(self) -> bool:
-        return bool((self.arms.picked == self._round).any())
-
-    def _locate(self, round_number: int, candidates: Sequence[Candidate]) -> tuple[Indices, Floats]:
+    def _locate(self, round_number: int, candidates: Candidates) -> tuple[Indices, Floats]:
         """Return the indices and weights of the candidates; add those that are new."""
-        names = [candidate.name for candidate in candidates]
-        if len(set(names)) != len(names):
-            raise BadInput("a worker appears twice among the candidates; give each once")
-        weights = np.array([candidate.weight for candidate in candidates], dtype=np.float64)
+        weights = candidates.weight
         if not (weights >= 0).all() or math.isinf(weights.max()):
             raise BadInput("a candidate has a negative or infinite weight; it must be a number ≥ 0")
-        indices = list(map(self._indices.get, names))
-        if None in indices:
-            new = [name for name, index in zip(names, indices, strict=True) if index is None]
-            self.meet(new, round_number)
-            indices = list(map(self._indices.get, names))
-        return np.array(indices, dtype=np.int64), np.minimum(weights / self._weight_cap, 1.0)
+        numbers = candidates.numbers
+        if candidates.origin is not self._origin:
+            self._origin, self._index_of = candidates.origin, _NOBODY
+        if (missing := int(numbers.max()) + 1 - len(self._index_of)) > 0:
+            self._index_of = np.concatenate([self._index_of, np.full(missing, -1)])
+        unseen = np.flatnonzero(self._index_of[numbers] < 0)
+        if len(unseen):
+            names = [candidates.names[place] for place in unseen.tolist()]
+            if new := [name for name in names if name not in self._indices]:
+                self.meet(new, round_number)
+            self._index_of[numbers[unseen]] = [self._indices[name] for name in names]
+        return self._index_of[numbers], np.minimum(weights / self._weight_cap, 1.0)
 
     def meet(self, names: Sequence[str], round_number: int) -> None:
         """Add new workers."""
         initial = {"mean": 1, "allowed": 1, "since": round_number, "first": round_number}
-        saved = self._saved()
         columns = {
             name: np.concatenate(
                 [column, np.full(len(names), initial.get(name, 0), dtype=column.dtype)]
             )
-            for name, column in saved.columns.items()
+            for name, column in self._saved().columns.items()
         }
-        self._load(replace(saved, names=[*self.names, *names], columns=columns))
+        rates = np.concatenate([self.arms.rate, np.minimum(self._guarantees_of(names), 1.0)])
+        self._indices |= {name: index for index, name in enumerate(names, len(self.names))}
+        self.names += names
+        self._put(columns, rates)
 
     def _saved(self) -> Saved:
         columns: dict[str, NDArray[Any]] = {
@@ -323,25 +330,44 @@ class Bandit(Player):
             "awake": self._awake,
             "served": self._served,
             "flag": self.arms.flag,
+            "marked": self._marked,
+            "present": self._present,
         }
-        return Saved(self._round, self._reviewed, self._per_round, self.names, columns)
+        counts = (self._round, self._reviewed, self._per_round, self._played)
+        return Saved(*counts, self.names, columns)
 
     def _load(self, saved: Saved) -> None:
-        columns = saved.columns
         self.names = list(saved.names)
         self._round = saved.round_number
         self._reviewed = saved.reviewed
         self._per_round = saved.per_round
+        self._played = saved.played
         self._indices = {name: index for index, name in enumerate(self.names)}
+        self._origin = None
+        self._index_of = _NOBODY
+        self._put(saved.columns, np.minimum(self._promised(), saved.columns["allowed"]))
+
+    def _put(self, columns: Mapping[str, NDArray[Any]], rates: Floats) -> None:
         self._first = columns["first"]
         self._awake = columns["awake"]
         self._served = columns["served"]
         self._allowed = columns["allowed"]
-        rates = np.minimum(self._promised(), self._allowed)
+        self._marked = columns["marked"]
+        self._present = columns["present"]
         self.arms = Arms(rates, **self._arm_settings)
         self.arms.put(columns)
         self._awaited = np.flatnonzero(self.arms.flag == AWAITED)
-        self._overdue = _NOBODY
+
+
+def _as_arrays(candidates: Sequence[Candidate]) -> Candidates:
+    """Return candidates that were given one by one as arrays."""
+    names = [candidate.name for candidate in candidates]
+    if len(set(names)) != len(names):
+        raise BadInput("a worker appears twice among the candidates; give each once")
+    weight = np.array([candidate.weight for candidate in candidates], dtype=np.float64)
+    unknown = np.full(len(names), np.nan)  # no selector here asks for it
+    numbers = np.arange(len(names))
+    return Candidates(object(), names, numbers, weight, unknown, unknown)
 
 
 # -- the saved state ------------------------------------------------------------------------------
@@ -350,7 +376,12 @@ class Bandit(Player):
 def pack(saved: Saved, blocks: set[int]) -> dict[str, bytes]:
     """Return the header and some blocks by name; a block without workers is empty."""
     header = _Header(
-        _VERSION, len(saved.names), saved.round_number, saved.reviewed, saved.per_round
+        _VERSION,
+        len(saved.names),
+        saved.round_number,
+        saved.reviewed,
+        saved.per_round,
+        saved.played,
     )
     return {HEADER: msgspec.msgpack.encode(header)} | {
         str(block): _packed(saved, slice(block * BLOCK, (block + 1) * BLOCK))
@@ -370,7 +401,7 @@ def _packed(saved: Saved, part: slice) -> bytes:
 def unpack(parts: Mapping[str, bytes]) -> Saved:
     """Return the state in parts that `pack` wrote; refuse all others."""
     header = _decoded(parts, HEADER, _Header)
-    if header.version != _VERSION:
+    if header.version not in (_VERSION - 1, _VERSION):
         raise BadBytes(
             f"selector state has version {header.version}; this dealfl supports {_VERSION}"
         )
@@ -384,8 +415,9 @@ def unpack(parts: Mapping[str, bytes]) -> Saved:
     names = [name for block in blocks for name in block.names]
     if len(names) != header.workers or len(set(names)) != header.workers:
         raise BadBytes(f"selector state does not contain {header.workers} different names")
-    columns = _columns(blocks)
-    saved = Saved(header.round_number, header.reviewed, header.per_round, names, columns)
+    columns = _columns(blocks, header.version)
+    counts = (header.round_number, header.reviewed, header.per_round, header.played)
+    saved = Saved(*counts, names, columns)
     _check_rounds(saved)
     return saved
 
@@ -397,7 +429,13 @@ def _decoded(parts: Mapping[str, bytes], name: str, kind: type[Any]) -> Any:  # 
         raise BadBytes(f"part {name} of the selector state is damaged: {error}") from error
 
 
-def _columns(blocks: list[_Block]) -> dict[str, NDArray[Any]]:
+def _columns(blocks: list[_Block], version: int) -> dict[str, NDArray[Any]]:
+    if version < _VERSION:  # before that, each worker was touched in each round
+        for block in blocks:
+            block.columns += [
+                bytes(np.dtype(COLUMNS[name][0]).itemsize * len(block.names))
+                for name in _SINCE_VERSION_3
+            ]
     sizes = [np.dtype(kind).itemsize for kind, _ in COLUMNS.values()]
     for number, block in enumerate(blocks):
         if [len(column) for column in block.columns] != [size * len(block.names) for size in sizes]:
@@ -413,8 +451,10 @@ def _columns(blocks: list[_Block]) -> dict[str, NDArray[Any]]:
 
 def _check_rounds(saved: Saved) -> None:
     latest = saved.round_number
-    for name, most in (("since", latest + 1), *((name, latest) for name in _ROUNDS)):
-        if (saved.columns[name] > most).any():
+    columns = saved.columns | {"awake": saved.count_awake()}
+    rounds = (("since", latest + 1), *((name, latest) for name in _ROUNDS))
+    for name, most in (*rounds, ("marked", saved.played)):
+        if (columns[name] > most).any():
             raise BadBytes(f"selector state has a value of {name} after its last round, {latest}")
-    if (saved.columns["served"] > saved.columns["awake"]).any():
+    if (columns["served"] > columns["awake"]).any():
         raise BadBytes("selector state has a worker with more selections than waking rounds")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol, runtime_checkable
+from typing import Annotated, Protocol, overload, runtime_checkable
 
 import numpy as np
 from msgspec import Meta
@@ -23,7 +23,49 @@ class Candidate:
     weight: float = 1.0
     elapsed_s: float | None = None
     energy_j: float | None = None
-    overdue: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates(Sequence[Candidate]):
+    """Many candidates as arrays; a `Candidate` is made when it is needed.
+
+    `numbers` identify the same workers in all candidates of the same `origin`. Unknown times and
+    energies are NaN.
+    """
+
+    origin: object
+    names: list[str]
+    numbers: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    elapsed_s: NDArray[np.float64]
+    energy_j: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @overload
+    def __getitem__(self, index: int) -> Candidate: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Candidate]: ...
+    def __getitem__(self, index: int | slice) -> Candidate | list[Candidate]:
+        """Return one candidate, or some."""
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        return Candidate(
+            self.names[index],
+            float(self.weight[index]),
+            _known(self.elapsed_s[index]),
+            _known(self.energy_j[index]),
+        )
+
+
+def _known(value: float) -> float | None:
+    return None if value != value else float(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +140,6 @@ class Selector(Protocol):
         """
         return
 
-    def find_least_weight(self, worker: str) -> float:  # noqa: ARG002
-        """Return the weight below which a worker would not be selected; 0 if there is no price.
-
-        Parameters
-        ----------
-        worker
-            Name of the worker.
-
-        Returns
-        -------
-        float
-            The weight.
-        """
-        return 0.0
-
     def remove(self, worker: str) -> None:  # noqa: ARG002
         """Forget a worker. If it returns, it is a new worker.
 
@@ -183,11 +210,4 @@ Eta = Annotated[
 ]
 WeightCap = Annotated[
     Positive, Meta(description="number of waiting examples above which more do not count")
-]
-Price = Annotated[
-    Share,
-    Meta(
-        description="workers below this share of the best score are not woken, unless fairness or "
-        "overdue examples require it"
-    ),
 ]

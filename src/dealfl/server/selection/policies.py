@@ -17,7 +17,6 @@ from dealfl.server.selection.base import (
     Eta,
     Guarantee,
     Player,
-    Price,
     Seed,
     Selector,
     WeightCap,
@@ -78,8 +77,7 @@ class FairUpperConfidence(Bandit):
     """Wakes the best by `queue + eta · weight · min(mean + sqrt(3 ln k / 2 tries), 1)` in round k.
 
     The bound of an untried worker is 1. The queue grows by the worker's guarantee (`fairness`) each
-    round, also while it sleeps, and shrinks by 1 when it is woken. Workers with a score below `eta
-    · price` are not woken.
+    round, also while it sleeps, and shrinks by 1 when it is woken.
 
     References
     ----------
@@ -118,7 +116,6 @@ class Discounted(Bandit):
         fairness: Guarantee = 0.0,
         eta: Eta = 10.0,
         weight_cap: WeightCap = 100.0,
-        price: Price = 0.0,
         discount: Annotated[
             float,
             Meta(ge=0.5, le=0.999999, description="share of the past that counts one round later"),
@@ -127,7 +124,7 @@ class Discounted(Bandit):
             Amount, Meta(description="preference for workers that were seldom tried")
         ] = 0.1,
     ) -> None:
-        super().__init__(seed=seed, fairness=fairness, eta=eta, weight_cap=weight_cap, price=price)
+        super().__init__(seed=seed, fairness=fairness, eta=eta, weight_cap=weight_cap)
         given = {"discount": discount, "exploration": exploration}
         self._arm_settings |= check(Discounted, given)
         self.restore({})

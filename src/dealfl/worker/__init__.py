@@ -9,8 +9,9 @@ from dealfl.worker.device import (
     Meter,
     PhoneMeter,
 )
+from dealfl.worker.hibernation import Hibernated, Identity
 from dealfl.worker.journal import Journal, Record, State
-from dealfl.worker.models import Memory, WorkerKeys
+from dealfl.worker.models import Memory, ResidentModel, WorkerKeys
 from dealfl.worker.schemes import (
     COMPARED,
     SCHEMES,
@@ -35,6 +36,8 @@ __all__ = [
     "Device",
     "DeviceNow",
     "Eviction",
+    "Hibernated",
+    "Identity",
     "Journal",
     "KeepAll",
     "MeasuredMeter",
@@ -43,6 +46,7 @@ __all__ = [
     "Newest",
     "PhoneMeter",
     "Record",
+    "ResidentModel",
     "Retention",
     "Scheme",
     "State",

@@ -17,6 +17,7 @@ from dealfl.power.meters import Meter as PowerMeter
 from dealfl.power.meters import Reading
 
 MIN_BATTERY = 0.15
+_NOTHING = Spent()
 
 _log = logging.getLogger("dealfl.worker")
 
@@ -125,22 +126,24 @@ class PhoneMeter:
     ('modelled', True)
     """
 
+    __slots__ = ("_signals", "_spending", "spent")
+
     def __init__(self, spending: PhoneSpending) -> None:
-        self.spent = Spent()
+        self.spent = _NOTHING
         self._spending = spending
-        self._signals: list[int] = []
+        self._signals: tuple[int, ...] = ()
 
     def start(self) -> None:
         """Start with a clock that has no signal yet."""
-        self._signals = []
+        self._signals = ()
 
     def signal(self, signal: int, /) -> None:
         """Take a worker's signal; the phone's clock follows it in the next `cost`."""
-        self._signals.append(signal)
+        self._signals += (signal,)
 
     def cost(self, training: Training) -> Cost:
         """Return the modelled cost of work on this phone, and add it to the total."""
-        spent = self._spending.of(replace(training, signals=tuple(self._signals)))
+        spent = self._spending.of(replace(training, signals=self._signals))
         self.spent = self.spent + spent
         return Cost(spent.compute.elapsed_s, spent.whole.total_j, transfer_s=spent.radio.elapsed_s)
 

@@ -6,9 +6,9 @@ examples. Before a change, p is p₀, its share so far; after it, p is at least 
     S = missed · log(p₁ / p₀) + hit · log((1 − p₁) / (1 − p₀)),   p₁ = (1 + p₀) / 2
 
 runs over the trainings since it was last ≤ 0: this is the most likely moment of the change. An
-alarm is raised if S reaches log 3000, so that a change has to be 3000 times as likely as none: a
-phone with 18 examples an hour has 3000 in a week. All records from before that moment are then
-evicted, and the test begins again.
+alarm is raised if S reaches log 1000, so that a change has to be 1000 times as likely as none: a
+model that misses half of its examples is alarmed falsely about once in 5,800 of them. All records
+from before that moment are then evicted, and the test begins again.
 
 The model is the worker's own, so that nothing has to be fetched, and a worker that has evicted its
 old records is not alarmed again by those that others still have in the shared model.
@@ -20,7 +20,7 @@ import math
 
 import msgspec
 
-_ALARM = math.log(3000.0)
+_ALARM = math.log(1000.0)
 _MIN_TESTED = 20  # examples from which p₀ is estimated
 _MAX_TESTED = 400  # older tests count half, so that p₀ follows a model that learns
 

@@ -8,20 +8,22 @@ once, and when the server has counted the updates that still held examples of th
 from __future__ import annotations
 
 import math
+import re
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
-from functools import partial
-from itertools import chain, repeat, takewhile
+from functools import lru_cache, partial
+from itertools import chain, compress, repeat, takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from dealfl.protocol import Position, Update
+from dealfl.protocol import MaskedUpdate, Position, Update
 from dealfl.storage import Connect, Database
 from dealfl.worker.drift import DriftState
 
@@ -29,8 +31,9 @@ _TABLES = """
 CREATE TABLE records (
   id INTEGER PRIMARY KEY AUTOINCREMENT, owner BLOB NOT NULL, body BLOB NOT NULL,
   arrived INTEGER NOT NULL, used INTEGER NOT NULL, state INTEGER NOT NULL);
-CREATE INDEX records_by_use ON records (state, used, arrived, id);
-CREATE INDEX records_by_owner ON records (owner);
+CREATE INDEX learned_by_use ON records (used, arrived, id) WHERE state = 1;
+CREATE INDEX others_by_use ON records (state, used, arrived, id) WHERE state <> 1;
+CREATE INDEX records_by_owner ON records (substr(owner, 1, 4));
 CREATE TABLE outbox (sequence INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE sending (sequence INTEGER PRIMARY KEY, send_at_s REAL, sent INTEGER NOT NULL,
   withdrawing INTEGER NOT NULL);
@@ -42,9 +45,11 @@ CREATE TABLE reached (number INTEGER PRIMARY KEY, chain BLOB NOT NULL);
 CREATE TABLE quarantine (id INTEGER PRIMARY KEY, reason TEXT NOT NULL);
 CREATE TABLE published (version INTEGER NOT NULL, statistics BLOB NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE positions (number INTEGER PRIMARY KEY, position BLOB NOT NULL);
-CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID
+CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL)
 """
-_INDEX_OWNERS = "CREATE INDEX IF NOT EXISTS records_by_owner ON records (owner)"
+_STORED = (*re.findall(r"CREATE TABLE (\w+)", _TABLES), "sqlite_sequence")
+_FILLED = "SELECT " + ", ".join(map("EXISTS (SELECT 1 FROM {})".format, _STORED))  # noqa: S608
+_INDEX_OWNERS = "CREATE INDEX IF NOT EXISTS records_by_owner ON records (substr(owner, 1, 4))"
 
 # By the number of parameters: one statement for 64 records needs half the time of 64 statements
 _INSERT = "INSERT INTO records (owner, body, arrived, used, state) VALUES "
@@ -52,7 +57,25 @@ _INSERTIONS = {5 * size: _INSERT + ", ".join(["(?, ?, ?, ?, ?)"] * size) for siz
 
 # Records without a gap between their ids; + keeps SQLite from reading all records of the state
 _MOVE = "UPDATE records SET state = ?, used = ? WHERE +state = ? AND id BETWEEN ? AND ?"
-_RECORDS = "SELECT id, owner, body FROM records WHERE state = ? ORDER BY used, arrived, id LIMIT ?"
+# In the words of the two indexes by use
+_LEARNED = "SELECT id, owner, body FROM records WHERE state = 1 ORDER BY used, arrived, id LIMIT ?"
+_OTHERS = (
+    "SELECT id, owner, body FROM records WHERE state <> 1 AND state = ? "
+    "ORDER BY used, arrived, id LIMIT ?"
+)
+_COUNT_LEARNED = (  # without a look at each row
+    "SELECT (SELECT count(*) FROM records) - (SELECT count(*) FROM records WHERE state <> 1)"
+)
+_COUNT_OTHERS = "SELECT count(*) FROM records WHERE state <> 1 AND state = ?"
+
+# The index holds the first bytes of an owner's hash
+_OF_OWNER = (
+    "SELECT state, id, owner, body FROM records "
+    "WHERE substr(owner, 1, 4) = substr(:owner, 1, 4) AND owner = :owner ORDER BY id"
+)
+_PUT_STATE = (  # in place: REPLACE would change the index, too
+    "INSERT INTO settings VALUES ('state', ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+)
 _SENDING = "SELECT sequence, send_at_s, sent, withdrawing FROM sending ORDER BY sequence"
 
 _MAX_KEPT = 256  # histories in memory, and items of each: less than 4 MB
@@ -147,11 +170,27 @@ class WorkerState(msgspec.Struct, array_like=True):
     is_suppressed: bool = False  # whether new owners are, and the journal is not compacted yet
     last_with_erased: int = 0  # sequence of the last update that may hold erased examples
 
+    # masks
+    keyholder: str = ""  # name of the key for which updates are masked; empty without masks
+    fresh_after: int = 0  # id of the last record that an update of before may contain
 
-_decode = msgspec.msgpack.Decoder(Update).decode
+
+_decode = msgspec.msgpack.Decoder(Update | MaskedUpdate).decode
 _encode = msgspec.msgpack.Encoder().encode
 _encode_state = msgspec.msgpack.Encoder(enc_hook=str).encode
-decode_state = msgspec.msgpack.Decoder(WorkerState, dec_hook=lambda kind, text: kind(text)).decode
+_fraction = lru_cache(maxsize=1024)(Fraction)
+decode_state = msgspec.msgpack.Decoder(WorkerState, dec_hook=lambda _, text: _fraction(text)).decode
+
+
+_Rows = dict[str, list[tuple[Any, ...]]]  # by table; no table without rows
+_EMPTY: dict[str, Callable[[], Any]] = {  # what is kept of a table without rows
+    "outbox": dict,
+    "reached": tuple,
+    "answers": lambda: None,
+    "published": lambda: (0, ""),
+}
+_encode_rows = msgspec.msgpack.Encoder().encode
+_decode_rows = msgspec.msgpack.Decoder(_Rows).decode
 
 
 class Journal(Database):
@@ -174,10 +213,13 @@ class Journal(Database):
     tables = _TABLES
     own_table = "outbox"
     overwrites_free_pages = False  # twice the bytes of every update, on a phone's flash
+    page_bytes = 512  # a training changes a few bytes of many pages
     finish_copy = (*Database.finish_copy, _INDEX_OWNERS)
 
     _state_bytes = b""  # of the state in the file
     _scheduled: dict[int, bool]  # updates of this transaction, and whether their content is new
+    _filled: list[str]  # tables with rows, after this number of changes:
+    _filled_at = -1
 
     def __init__(
         self,
@@ -194,6 +236,51 @@ class Journal(Database):
         if self.path == ":memory:":
             self._db.execute("DROP INDEX records_by_owner")
 
+    # -- rows instead of a file ------------------------------------------------------------------
+
+    def rows(self) -> bytes:
+        """Return all rows as bytes; they take a hundredth of the memory of a connection."""
+        filled = self._find_filled()
+        tables = {
+            name: self._db.execute(f"SELECT * FROM {name}").fetchall()  # noqa: S608
+            for name in filled
+        }
+        return _encode_rows(tables)
+
+    def _find_filled(self) -> list[str]:
+        """Return the names of the tables with rows."""
+        if self._filled_at != self._db.total_changes:
+            flags = self._db.execute(_FILLED).fetchone()
+            self._filled = list(compress(_STORED, flags))
+            self._filled_at = self._db.total_changes
+        return self._filled
+
+    def replace_rows(self, content: bytes) -> None:
+        """Replace all rows of a journal in memory by those that `rows` returned.
+
+        Connection, tables and compiled statements stay.
+        """
+        self._put_rows(_decode_rows(content))
+
+    def begin(self, journal_id: str) -> None:
+        """Replace all rows of a journal in memory by those of a new journal."""
+        state = _encode_state(WorkerState(journal_id=journal_id))
+        self._put_rows({"settings": [("state", state)]})
+
+    def _put_rows(self, tables: _Rows) -> None:
+        self._db.execute("BEGIN")
+        for name in self._find_filled():
+            self._db.execute(f"DELETE FROM {name}")  # noqa: S608
+        for name, rows in tables.items():
+            places = ", ".join("?" * len(rows[0]))
+            self._db.executemany(f"INSERT INTO {name} VALUES ({places})", rows)  # noqa: S608
+        self._db.execute("COMMIT")
+        self._forget_cached()
+        self._filled, self._filled_at = list(tables), self._db.total_changes
+        states = Counter(row[-1] for row in tables.get("records", ()))
+        self._kept |= {name: states[state] for state, name in enumerate(_COUNT_NAMES)}
+        self._kept |= {name: empty() for name, empty in _EMPTY.items() if name not in tables}
+
     def _index_owners(self) -> None:
         """Create the index that a journal in memory does not have yet: it makes `add` slow."""
         if self.path == ":memory:":
@@ -206,8 +293,7 @@ class Journal(Database):
     def _write_changes(self) -> None:
         state = self._kept.get("state")
         if state is not None and (content := _encode_state(state)) != self._state_bytes:
-            query = "INSERT OR REPLACE INTO settings VALUES ('state', ?)"
-            self._db.execute(query, (content,))
+            self._db.execute(_PUT_STATE, (content,))
             self._state_bytes = content
         for sequence, is_new in self._scheduled.items():
             row = self.outgoing[sequence]
@@ -272,6 +358,10 @@ class Journal(Database):
             self._kept["waiting"] = waiting + new
         return ids
 
+    def last_id(self) -> int:
+        """Return the highest id of a record; 0 without records."""
+        return int(self._db.execute("SELECT coalesce(max(id), 0) FROM records").fetchone()[0])
+
     def waiting(self) -> list[Record]:
         """Return the waiting records; memory keeps a few that have just arrived."""
         records = self._kept.get("waiting") if self._db.in_transaction else None
@@ -279,15 +369,18 @@ class Journal(Database):
 
     def records(self, state: State, limit: int = -1) -> list[Record]:
         """Return records in a state, least recently used first, then by arrival and id."""
-        return list(map(_as_record, self._db.execute(_RECORDS, (int(state), limit))))
+        if state is State.LEARNED:
+            rows = self._db.execute(_LEARNED, (limit,))
+        else:
+            rows = self._db.execute(_OTHERS, (int(state), limit))
+        return list(map(_as_record, rows))
 
     def records_of(self, owners: Iterable[bytes]) -> dict[State, list[Record]]:
         """Return the records of some owners, by state; every state has an entry."""
         records: dict[State, list[Record]] = {state: [] for state in State}
-        query = "SELECT state, id, owner, body FROM records WHERE owner = ? ORDER BY id"
         self._index_owners()
         for owner in sorted(set(owners)):
-            for state, *record in self._db.execute(query, (owner,)):
+            for state, *record in self._db.execute(_OF_OWNER, {"owner": owner}):
                 records[state].append(Record(*record))
         return records
 
@@ -304,7 +397,7 @@ class Journal(Database):
         """Return the bodies of an owner's learned records without some of them."""
         bodies = self._histories.get(owner)
         if bodies is None:
-            rows = list(self._learned_of(owner))
+            rows = self._learned_of(owner)
             self._keep_history(owner, [body for _, body in rows])
             ids = {record.id for record in lost}
             return [body for number, body in rows if number not in ids]
@@ -313,10 +406,10 @@ class Journal(Database):
             rest.remove(record.body)  # records with the same body are worth the same
         return rest
 
-    def _learned_of(self, owner: bytes) -> Iterable[tuple[int, bytes]]:
+    def _learned_of(self, owner: bytes) -> list[tuple[int, bytes]]:
         self._index_owners()
-        query = "SELECT id, body FROM records WHERE owner = ? AND state = ?"
-        return self._db.execute(query, (owner, int(State.LEARNED)))
+        rows = self._db.execute(_OF_OWNER, {"owner": owner})
+        return [(number, body) for state, number, _, body in rows if state == State.LEARNED]
 
     def _keep_history(self, owner: bytes, bodies: list[bytes]) -> None:
         histories = self._histories
@@ -362,8 +455,9 @@ class Journal(Database):
         return self.keep(_COUNT_NAMES[state], partial(self._read_count, state))
 
     def _read_count(self, state: State) -> int:
-        query = "SELECT count(*) FROM records WHERE state = ?"
-        return int(self._db.execute(query, (int(state),)).fetchone()[0])
+        if state is State.LEARNED:
+            return int(self._db.execute(_COUNT_LEARNED).fetchone()[0])
+        return int(self._db.execute(_COUNT_OTHERS, (int(state),)).fetchone()[0])
 
     def move(self, ids: Iterable[int], before: State, after: State) -> None:
         """Move records from a state to another; they count as used now."""
@@ -401,7 +495,7 @@ class Journal(Database):
         if rows := [(identity, int(state)) for identity in ids]:
             query = "DELETE FROM records WHERE id = ? AND state = ?"
             self._note_change(state, -self._db.executemany(query, rows).rowcount)
-            self.note_deletion()
+            self.note_deletion(from_log=False)
 
     def quarantine(self, identity: int, reason: str) -> None:
         """Delete a record that cannot be learned, and keep the reason."""
@@ -493,7 +587,8 @@ class Journal(Database):
         if (update := self.outgoing[sequence].update) is not None:
             return update
         query = "SELECT body FROM outbox WHERE sequence = ?"
-        return _decode(self._db.execute(query, (sequence,)).fetchone()[0])
+        stored: Update = _decode(self._db.execute(query, (sequence,)).fetchone()[0])
+        return stored
 
     def next_send_s(self) -> float | None:
         """Return the time when the next update or answer is due, in seconds; None if none is."""

@@ -119,7 +119,7 @@ class ResidentModel:
         self, journal: Journal, make: Callable[[], Learner], memory: Memory | None = None
     ) -> None:
         make().require_packages()
-        self._journal = journal
+        self.journal = journal
         self._make = make
         self._memory = memory
         self._live: Learner | None = None
@@ -132,12 +132,12 @@ class ResidentModel:
     @property
     def learner(self) -> Learner:
         """The model; it is built from the journal if it missed a change."""
-        changes = self._journal.state.changes
+        changes = self.journal.state.changes
         if changes != self._changes:
             self._uncommitted.clear()
         if self._live is None or changes != self._changes:
             self._live = None
-            live = self._build(self._journal.records(State.LEARNED))
+            live = self._build(self.journal.records(State.LEARNED))
             for change in self._uncommitted:
                 live.update_records(*change)
             self._live = live
@@ -168,7 +168,7 @@ class ResidentModel:
         try:
             return ask(self.learner)
         except (BadBytes, NotLearned, OSError) as error:
-            _log.warning("the model of %s is built again: %s", self._journal.path, error)
+            _log.warning("the model of %s is built again: %s", self.journal.path, error)
             self._live = None
             return ask(self.learner)
 
@@ -196,8 +196,8 @@ class ResidentModel:
         self.ask(write)
 
     def _note(self) -> None:
-        self._journal.state.changes += 1
-        self._changes = self._journal.state.changes
+        self.journal.state.changes += 1
+        self._changes = self.journal.state.changes
 
     def _count(self) -> tuple[int, int, int]:
         """Return the pages read and written, and the factors after the first, of this model."""
@@ -221,11 +221,11 @@ class ResidentModel:
         """Return the folder of the page files, without those of an earlier model."""
         if self._storage is not None:
             self._storage.abandon()
-        if self._journal.path == ":memory:":
+        if self.journal.path == ":memory:":
             folder = Path(tempfile.mkdtemp(prefix="dealfl-pages-"))
             weakref.finalize(self, partial(shutil.rmtree, folder, ignore_errors=True))
             return folder
-        return remove_pages(self._journal)
+        return remove_pages(self.journal)
 
 
 def remove_pages(journal: Journal) -> Path:
@@ -256,6 +256,11 @@ class Recovery:
         self._share = validation_share
         self._tolerance = tolerance
         self._scored: list[int] = []  # operations of each score
+
+    def restart(self, secret: bytes) -> None:
+        """Draw the records of another worker."""
+        self._secret = secret
+        self._scored.clear()
 
     @property
     def active(self) -> bool:
@@ -336,6 +341,12 @@ class LocalModel:
         self._whole_owners = make().whole_owners
         self._key = ("", 0)  # epoch and version
         self._model: Learner | None = None
+
+    def restart(self, resident: ResidentModel | None) -> None:
+        """Read the journal of another worker."""
+        self._resident = resident
+        self._key = ("", 0)
+        self._model = None
 
     def store(self, message: Published) -> None:
         """Store a version; a difference only if it leads to the model that was published."""

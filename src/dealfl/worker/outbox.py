@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from dealfl.exact import Statistics
-from dealfl.protocol import Erased, Update, Withdraw, bounded
+from dealfl.protocol import Erased, MaskedUpdate, Update, Withdraw, bounded
 from dealfl.worker.journal import Journal, OutboxRow
+from dealfl.worker.masking import Masking, Unmasked
 
 _TERMS = 8  # that are announced
 
@@ -28,10 +29,12 @@ class Outbox:
         worker: str,
         retry_after_s: float,
         count_records: Callable[[Statistics], int | None],
+        masking: Masking | None = None,
     ) -> None:
         self._journal = journal
         self._run = journal.execute
         self._count_records = count_records
+        self.masking = masking or Unmasked()
         self.job = job
         self.worker = worker
         self._retry_after_s = retry_after_s
@@ -52,6 +55,10 @@ class Outbox:
         row = self._journal.outgoing.get(sequence)
         if row is not None and row.sent and term not in state.terms:
             state.terms = (*state.terms, term)[-_TERMS:]
+
+    def size_of(self, delta: bytes) -> int:
+        """Return how many bytes of an update a delta takes."""
+        return self.masking.size_of(delta)
 
     def restart(self, incarnation: int) -> None:
         """Start a new incarnation, and drop all updates of the old one."""
@@ -74,8 +81,12 @@ class Outbox:
         operations: int = 0,
         elapsed_s: float = 0.0,
         energy_j: float = 0.0,
+        fresh: int = 0,
     ) -> Update:
-        """Put a delta into the outbox, with the next sequence number."""
+        """Put a delta into the outbox, with the next sequence number.
+
+        `fresh` is the number of examples in it that no update sent before contains.
+        """
         state = self._journal.state
         state.sequence += 1
         update = Update(
@@ -93,7 +104,7 @@ class Outbox:
             elapsed_s=bounded(elapsed_s),
             energy_j=bounded(energy_j),
         )
-        self._put(update, due_s)
+        self._put(self.masking.prepare(update, fresh), due_s)
         return update
 
     def _put(self, update: Update, due_s: float) -> None:
@@ -105,7 +116,7 @@ class Outbox:
             return
         last = self._journal.state.last_with_erased
         settled = last > 0 and not any(number <= last for number in self._journal.outgoing)
-        self._journal.note_deletion(compact=settled)
+        self._journal.note_deletion(compact=settled, from_log=False)
         if settled:
             self._journal.state.last_with_erased = 0
 
@@ -135,7 +146,7 @@ class Outbox:
         """Return the updates and withdrawals to send now, and mark them as sent."""
         rows = self._journal.outgoing
         retry_s = now_s + self._retry_after_s
-        due = [sequence for sequence, row in rows.items() if _is_due(row, now_s, retry_s)]
+        due = self._find_due(now_s, retry_s)
         if not due:
             return []
         # the rest of withdrawn updates is held back in the first that was not sent
@@ -145,9 +156,31 @@ class Outbox:
             self._schedule(sequence, retry_s, sent=True)
         return messages
 
+    def _find_due(self, now_s: float, retry_s: float) -> list[int]:
+        """Return what to send now; no update is sent for the first time before an earlier one.
+
+        An erasure changes the first update that was not sent: if a later one were sent, it could
+        contain examples that an earlier one takes out.
+        """
+        due, first = list[int](), None
+        for sequence, row in self._journal.outgoing.items():
+            if first is not None and not row.sent:
+                self._delay(sequence, row, first.send_at_s)
+            elif _is_due(row, now_s, retry_s):
+                due.append(sequence)
+            elif not row.sent:
+                first = row
+        return due
+
+    def _delay(self, sequence: int, row: OutboxRow, until_s: float | None) -> None:
+        """Send an update at a time at the earliest; None holds it back."""
+        if row.send_at_s is not None and (until_s is None or row.send_at_s < until_s):
+            self._schedule(sequence, until_s)
+
     def _message(self, sequence: int, row: OutboxRow, successor: int) -> Update | Withdraw:
         update = row.update or self._journal.read_update(sequence)
         session = self._journal.state.session
+        update = self.masking.finish(update)
         if not row.withdrawing:
             return msgspec.structs.replace(update, session=session)
         return Withdraw(
@@ -179,12 +212,13 @@ class Outbox:
             kept = self.post(withdrawn.delta, now_s)
         else:
             kept = journal.read_update(unsent)
-            self._replace(kept, _delta(kept) + _delta(withdrawn), now_s)
+            whole = _delta(kept) + _delta(withdrawn)  # what was withdrawn was sent: not fresh
+            self._replace(kept, whole, now_s, _fresh(kept))
         self.compact_when_settled()
         self._release(now_s, kept.sequence)
 
-    def erase(self, negative: Statistics, now_s: float) -> None:
-        """Remove erased records from every update that is not counted yet.
+    def erase(self, negative: Statistics, now_s: float, records: int = 0) -> None:
+        """Remove a number of erased records from every update that is not counted yet.
 
         Unsent updates are rebuilt with the negative delta. Sent updates are withdrawn; the rebuilt
         one is held back until the server's verdicts arrive.
@@ -199,7 +233,10 @@ class Outbox:
         total = negative
         for update in unsent:
             total = total + _delta(update)
-        kept = self._rebuild(unsent, total, now_s)
+        # a later update may have evicted what an earlier one brought, and all that is erased may
+        # have been fresh
+        fresh = max(_fresh(unsent[-1]) - records, 0) if unsent else 0
+        kept = self._rebuild(unsent, total, now_s, fresh)
         self._release(now_s, kept)
 
     def compact_when_settled(self) -> None:
@@ -211,7 +248,9 @@ class Outbox:
         if self._journal.outgoing:
             self._journal.state.last_with_erased = max(self._journal.outgoing)
 
-    def _rebuild(self, unsent: Sequence[Update], total: Statistics, now_s: float) -> int:
+    def _rebuild(
+        self, unsent: Sequence[Update], total: Statistics, now_s: float, fresh: int
+    ) -> int:
         """Put the total into the first unsent update, and zero into the others.
 
         Their sequence numbers stay in use: the server expects no gap.
@@ -219,16 +258,16 @@ class Outbox:
         if not unsent:
             return self.post(total.to_bytes(), now_s).sequence
         for update in unsent[1:]:
-            self._replace(update, Statistics.zero(total.schema), now_s)
-        self._replace(unsent[0], total, now_s)
+            self._replace(update, Statistics.zero(total.schema), now_s, 0)
+        self._replace(unsent[0], total, now_s, fresh)
         return unsent[0].sequence
 
-    def _replace(self, update: Update, delta: Statistics, now_s: float) -> None:
+    def _replace(self, update: Update, delta: Statistics, now_s: float, fresh: int) -> None:
         """Change an unsent update; it then claims the net examples of its delta."""
         net = self._count_records(delta)
         claims = {} if net is None else {"learned": max(net, 0), "evicted": max(-net, 0)}
         rebuilt = msgspec.structs.replace(update, delta=delta.to_bytes(), rebuilt=True, **claims)
-        self._put(rebuilt, now_s)
+        self._put(self.masking.prepare(rebuilt, 0 if delta.is_zero else fresh), now_s)
 
     def _release(self, now_s: float, latest: int | None = None) -> None:
         """Release the updates held back; while a withdrawal is open, hold back the latest, too."""
@@ -287,3 +326,7 @@ def _is_due(row: OutboxRow, now_s: float, retry_s: float) -> bool:
 
 def _delta(update: Update) -> Statistics:
     return Statistics.from_bytes(update.delta)
+
+
+def _fresh(update: Update) -> int:
+    return update.fresh if isinstance(update, MaskedUpdate) else 0

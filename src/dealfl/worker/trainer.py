@@ -63,16 +63,17 @@ class Trainer:
         self._scheme = scheme
         self._outbox = outbox
         self._recovery = recovery
-        self._meter = meter
-        self._clock = clock
-        self._resident = resident
+        self.meter = meter
+        self.clock = clock
+        self.resident = resident
         self._key = key
         self._tests_drift = tests_drift
-        self._require_schema(learner.schema.digest())
+        self._schema_digest = learner.schema.digest()
 
-    def _require_schema(self, digest: str) -> None:
+    def require_schema(self) -> None:
         """Refuse records of a learner with other settings."""
         journal = self._journal
+        digest = self._schema_digest
         if journal.state.schema != digest and journal.owners():
             raise BadInput(
                 f"journal {journal.path} holds examples as integers of a learner with other "
@@ -129,11 +130,22 @@ class Trainer:
 
     # -- training -------------------------------------------------------------------------------
 
-    def train(self, new: list[Record], assigned: Fraction, round_number: int, now_s: float) -> None:
-        """Learn new records, evict old ones by the scheme, and post the difference."""
+    def train(
+        self,
+        new: list[Record],
+        assigned: Fraction,
+        round_number: int,
+        now_s: float,
+        *,
+        rides: bool = False,
+    ) -> None:
+        """Learn new records, evict old ones by the scheme, and post the difference.
+
+        A training that rides along with other traffic costs no tail of the radio.
+        """
         journal = self._journal
         state = journal.state
-        self._meter.start()
+        self.meter.start()
         before = journal.count(State.LEARNED)
         outdated = self._find_outdated(new)
         evicted = outdated or self._evict(before, assigned)
@@ -157,11 +169,14 @@ class Trainer:
             reviewed_operations=self._recovery.take_operations(),
             scratch_operations=change.learned.operations * after / examples if examples else 0.0,
             fetched_bytes=state.fetched_bytes,
-            sent_bytes=len(body),
+            sent_bytes=self._outbox.size_of(body),
+            rides=rides,
         )
         state.fetched_bytes = 0
         learned = len(new)
         lost = len(evicted)
+        first_sent = [record for record in new if record.id > state.fresh_after]
+        fresh = len(first_sent)
         if self._learner.whole_owners:  # a history is a set: a repeated item is no new one
             gained = set(map(_owner_and_body, new))
             gone = set(map(_owner_and_body, evicted))
@@ -169,8 +184,16 @@ class Trainer:
             changed = {item for item in gained ^ gone if item[1] not in rest.get(item[0], ())}
             learned = len(gained & changed)
             lost = len(gone & changed)
+            fresh = len(changed.intersection(map(_owner_and_body, first_sent)))
         due_s = self._post(
-            body, training, now_s, round_number, learned, lost, alarmed=bool(outdated)
+            body,
+            training,
+            now_s,
+            round_number,
+            learned,
+            lost,
+            alarmed=bool(outdated),
+            fresh=0 if change.delta.is_zero else fresh,
         )
         if mistake:
             self._learn_back(evicted, due_s)
@@ -185,13 +208,13 @@ class Trainer:
 
     def _find_outdated(self, new: list[Record]) -> list[Record]:
         """Test the live model on new records; after an alarm, return all from before the change."""
-        if not self._tests_drift or self._resident is None or not new:
+        if not self._tests_drift or self.resident is None or not new:
             return []
         seen: Sequence[Record] = ()
         if self._learner.whole_owners:
             owners = [record.owner for record in new]
             seen = self._journal.records_of(owners)[State.LEARNED]
-        score = self._recovery.score_new(self._resident, new, seen)
+        score = self._recovery.score_new(self.resident, new, seen)
         if score is None:
             return []
         first = min(record.id for record in new)
@@ -210,9 +233,10 @@ class Trainer:
         evicted: int = 0,
         *,
         alarmed: bool = False,
+        fresh: int = 0,
     ) -> float:
         """Put an update and its cost into the outbox; return the time when it is due."""
-        cost = self._meter.cost(training)
+        cost = self.meter.cost(training)
         due_s = now_s + cost.delay_s
         self._outbox.post(
             delta,
@@ -224,6 +248,7 @@ class Trainer:
             operations=training.operations,
             elapsed_s=cost.elapsed_s,
             energy_j=cost.energy_j,
+            fresh=fresh,
         )
         return due_s
 
@@ -236,10 +261,10 @@ class Trainer:
     ) -> tuple[Change, bool]:
         """Return the change, and whether the eviction made the live model worse; θ follows."""
         recovery = self._recovery
-        resident = self._resident
+        resident = self.resident
         if resident is None or self._scheme.from_scratch or not recovery.can_judge or not evicted:
             return self._change(new, evicted, kept), False
-        with signalled(self._clock, learns=bool(new), forgets=True):
+        with signalled(self.clock, learns=bool(new), forgets=True):
             gained = resident.update(new, (), [*kept, *evicted])
             with_them = resident.ask(recovery.score)
             lost = resident.update((), evicted, [*kept, *new])
@@ -254,9 +279,9 @@ class Trainer:
     ) -> Change:
         """Return what learning and forgetting changes; clock and live model follow."""
         from_scratch = self._scheme.from_scratch
-        resident = self._resident
+        resident = self.resident
         forgets = bool(evicted) and not from_scratch
-        with signalled(self._clock, learns=bool(new), forgets=forgets):
+        with signalled(self.clock, learns=bool(new), forgets=forgets):
             if resident is not None and not from_scratch:
                 return resident.update(new, evicted, kept)
             change = self._scheme.change(self._learner, new, evicted, kept)
@@ -266,12 +291,12 @@ class Trainer:
 
     def _commit(self) -> Training:
         """Finish a change of the resident model; return what it counted."""
-        return Training() if self._resident is None else self._resident.commit()
+        return Training() if self.resident is None else self.resident.commit()
 
     def _learn_back(self, evicted: list[Record], due_s: float) -> None:
         """Learn evicted records again, as an ordinary update."""
         kept = self._affected(evicted, ())
-        self._meter.start()
+        self.meter.start()
         change = self._change(evicted, (), kept)
         self._journal.move([record.id for record in evicted], State.GRACE, State.LEARNED)
         self._journal.state.learned += len(evicted)
@@ -283,8 +308,8 @@ class Trainer:
         records = self._journal.records(State.LEARNED)
         if not records:
             return
-        self._meter.start()
-        with signalled(self._clock, learns=True, forgets=False):
+        self.meter.start()
+        with signalled(self.clock, learns=True, forgets=False):
             change = self._learner.difference(records, ())
         self._post_learned(change, Training(), now_s, len(records))
 
@@ -296,7 +321,7 @@ class Trainer:
             learned_operations=change.learned.operations,
             forgotten_operations=change.forgotten.operations,
             scratch_operations=float(change.learned.operations),
-            sent_bytes=len(body),
+            sent_bytes=self._outbox.size_of(body),
             wakes=False,
         )
         self._post(body, done, now_s, None, learned)
@@ -364,20 +389,20 @@ class Trainer:
         gone = [record for records in by_state.values() for record in records]
         if not gone:
             return 0
-        self._meter.start()
+        self.meter.start()
         learned = by_state[State.LEARNED]
         kept = self._rest_of_histories(learned, learned)
-        with signalled(self._clock, learns=False, forgets=bool(learned)):
+        with signalled(self.clock, learns=False, forgets=bool(learned)):
             change = self._learner.difference((), learned, kept)
-        if self._resident is not None:
-            self._resident.update((), learned, kept)
-            self._resident.flush()
-            self._resident.commit()
-        self._meter.cost(Training(forgotten_operations=change.forgotten.operations, wakes=False))
+        if self.resident is not None:
+            self.resident.update((), learned, kept)
+            self.resident.flush()
+            self.resident.commit()
+        self.meter.cost(Training(forgotten_operations=change.forgotten.operations, wakes=False))
         for state, records in by_state.items():
             self._journal.delete([record.id for record in records], state)
         for record in gone:  # a readmitted owner brings new examples only
             self._journal.suppress(example_hash(self._key, record.owner, record.body))
         self._journal.state.forgotten += len(learned)
-        self._outbox.erase(change.delta, now_s)
+        self._outbox.erase(change.delta, now_s, len(learned))
         return len(gone)

@@ -18,6 +18,7 @@ from dealfl.erasure import hash_request, owner_hash
 from dealfl.errors import BadInput, NotLearned
 from dealfl.escaping import for_terminal
 from dealfl.learners import Learner
+from dealfl.masks import Masker
 from dealfl.power import Signalled
 from dealfl.protocol import (
     MAX_NAME,
@@ -40,13 +41,16 @@ from dealfl.protocol import (
     problem_of,
 )
 from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow, Meter, NoSignals, always
+from dealfl.worker.hibernation import Hibernated, Identity
 from dealfl.worker.journal import Call, Journal, State
+from dealfl.worker.masking import Masking, UnderMasks, Unmasked
 from dealfl.worker.models import LocalModel, Recovery, ResidentModel, WorkerKeys, remove_pages
 from dealfl.worker.outbox import Outbox
 from dealfl.worker.schemes import exact_fraction, find_scheme
 from dealfl.worker.trainer import Accepted, Trainer
 
 _DEFAULT = WorkerKeys()
+_LATE_S = 60.0  # after which a worker that should have called was away
 _RANDOM_BITS = 31  # of a session: two processes that continue one journal differ
 
 
@@ -67,17 +71,19 @@ class Membership:
         announce_every_s: float,
         sleeps: Sleep | None,
         enough: int,
+        min_examples: int,
         notices_traffic: bool,
     ) -> None:
         self._journal = journal
         self._outbox = outbox
-        self._device = device
+        self.device = device
         self._schema_digest = schema_digest
         self._retry_after_s = retry_after_s
         self._announce_every_s = announce_every_s
         self._sleeps = sleeps is not None
         self._first_sleep = sleeps
         self._enough = enough
+        self._min_examples = min_examples
         self._notices_traffic = notices_traffic
         self.must_announce = False  # whether the next call announces the worker in any case
         self.rides = False  # whether other traffic had the radio on when it called
@@ -133,6 +139,12 @@ class Membership:
         return self._call is not None and self._outbox.is_settled
 
     @property
+    def waits_for_ride(self) -> bool:
+        """Whether the worker rides, and nothing is under way."""
+        call = self._journal.state.call
+        return call is not None and call.ride_s > 0 and self._outbox.is_settled
+
+    @property
     def _call(self) -> Call | None:
         state = self._journal.state
         return state.call if self._sleeps and not state.is_calling else None
@@ -146,7 +158,8 @@ class Membership:
         call = self._call
         if call is not None:
             is_enough = waiting >= max(call.waiting, 1)
-            if is_enough and call.enough_s is None:
+            is_late = self._notices_traffic and now_s > _call_at_s(call) + _LATE_S
+            if is_enough and (call.enough_s is None or is_late):  # it was away
                 call = state.call = msgspec.structs.replace(call, enough_s=now_s)
             has_waited = is_enough and now_s >= _call_at_s(call)
             is_time = not call.since_s <= now_s < call.until_s
@@ -164,8 +177,7 @@ class Membership:
 
     def note_disconnect(self) -> None:
         """Sleep again until the next ride, if the connection of a worker that rides is lost."""
-        call = self._journal.state.call
-        if call is not None and call.ride_s and self._outbox.is_settled:
+        if self.waits_for_ride:
             self._journal.state.is_calling = False
             self.must_announce = self.rides = False
 
@@ -175,11 +187,19 @@ class Membership:
 
     def wants_ride(self, now_s: float) -> bool:
         """Return whether a call of a sleeping worker is worth it when other traffic is there."""
+        return now_s >= self.ride_from_s
+
+    @property
+    def ride_from_s(self) -> float:
+        """When a ride is worth a call of a sleeping worker that gets no more examples."""
         call = self._call
         if call is None or not call.ride_s:
-            return False
+            return math.inf
         waiting = self._journal.count(State.WAITING)
-        return waiting >= max(call.waiting, 1) or now_s >= call.any_from_s
+        if waiting >= max(call.waiting, 1):
+            return -math.inf
+        few_from_s = (call.any_from_s + call.until_s) / 2.0  # such a call only asks for news
+        return min(call.any_from_s, few_from_s) if waiting >= self._min_examples else few_from_s
 
     def _per_hour(self, waiting: int, now_s: float) -> float:
         settled_s = self._journal.state.settled_s
@@ -207,7 +227,7 @@ class Membership:
         self.must_announce = False
         state.announced_s = now_s
         state.announced = announced
-        device = self._device(now_s)
+        device = self.device(now_s)
         version, digest = self._journal.published_version()
         return [
             Announce(
@@ -289,11 +309,14 @@ class Worker:
         enough: int = 1,  # waiting examples that are worth a round
         notices_traffic: bool = False,  # other traffic of the phone, by `note_traffic`
         continues: str = "",  # `trace` of the process before, kept outside the journal
+        masker: Masker | None = None,  # None: the server sees every update
     ) -> None:
         self.job = job
         self.name = check_id(name)
         self._journal = journal
         self._key = key
+        self._keys = keys
+        self._make = make
         self._term = journal.claim()
         self._retry_after_s = retry_after_s
         self._device = always(device)
@@ -302,7 +325,9 @@ class Worker:
         self._reconnected = False
         remove_pages(journal)
         empty = make()
-        self._outbox = Outbox(journal, job, name, retry_after_s, empty.count_records)
+        self._schema = empty.schema
+        masking = self._find_masking(masker)
+        self._outbox = Outbox(journal, job, name, retry_after_s, empty.count_records, masking)
         self._membership = Membership(
             journal,
             self._outbox,
@@ -312,33 +337,35 @@ class Worker:
             announce_every_s,
             sleeps,
             enough,
+            min_examples,
             notices_traffic,
         )
-        self._resident = ResidentModel(journal, make, keys.memory) if keys.is_resident else None
+        self._resident = self._make_resident()
         self._model = LocalModel(journal, make, self._resident)
-        recovery = Recovery(
+        self._recovery = Recovery(
             journal,
             secret=secret or owner_hash(key, name),
             validation_share=keys.validation_share,
             tolerance=keys.recovery_tolerance,
         )
-        if continues != self._trace(self._term - 1):  # else nobody has written in between
-            with journal.transaction(self._term):
-                self._membership.begin_session()
-        scheme = find_scheme(scheme_name)
+        self._trainer = Trainer(
+            journal,
+            empty,
+            find_scheme(scheme_name),
+            self._outbox,
+            self._recovery,
+            meter,
+            clock or NoSignals(),
+            self._resident,
+            key,
+            tests_drift=keys.drift,
+        )
+        if journal.state.keyholder != masking.key_name:
+            self._change_key(masking.key_name)
         with journal.transaction(self._term):
-            self._trainer = Trainer(
-                journal,
-                empty,
-                scheme,
-                self._outbox,
-                recovery,
-                meter,
-                clock or NoSignals(),
-                self._resident,
-                key,
-                tests_drift=keys.drift,
-            )
+            if continues != self._trace(self._term - 1):  # else nobody has written in between
+                self._membership.begin_session()
+            self._trainer.require_schema()
         self._forget_fraction = exact_fraction(forget_fraction)
         self._actions: dict[type, Callable[[Any, float], Declined | None]] = {
             Welcome: self._receive_welcome,
@@ -351,6 +378,87 @@ class Worker:
             ErasedReceipt: self._receive_erased_receipt,
             Sleep: self._membership.sleep,
         }
+
+    def _change_key(self, name: str) -> None:
+        """Drop the updates for another keyholder's key; the server will ask for the full sum.
+
+        Masks are never switched off: the server could do that by its job file.
+        """
+        if not name:
+            raise BadInput(
+                f"{self._journal.kind} {self._journal.path} is that of a job with private sums; "
+                "this job has no section [privacy], and would show its full sum. If you want that, "
+                "begin with a new journal"
+            )
+        with self._journal.transaction(self._term):
+            self._outbox.restart(0)
+            self._journal.state.keyholder = name
+
+    def _find_masking(self, masker: Masker | None) -> Masking:
+        return UnderMasks(masker, self._schema) if masker is not None else Unmasked()
+
+    def _make_resident(self) -> ResidentModel | None:
+        """Return the live model of this worker, if it keeps one."""
+        if not self._keys.is_resident:
+            return None
+        return ResidentModel(self._journal, self._make, self._keys.memory)
+
+    # -- one object for many workers of a simulation ----------------------------------------------
+
+    def begin(self, identity: Identity, journal_id: str) -> None:
+        """Become a new worker with an empty journal."""
+        self._journal.begin(journal_id)
+        self._become(identity, self._make_resident())
+        self._term = self._journal.claim()
+        with self._journal.transaction(self._term):
+            self._journal.state.keyholder = self._outbox.masking.key_name
+            self._membership.begin_session()
+            self._trainer.require_schema()
+
+    def hibernate(self) -> Hibernated:
+        """Return what `wake` needs to be this worker again, and what others may ask meanwhile."""
+        journal, membership = self._journal, self._membership
+        return Hibernated(
+            rows=journal.rows(),
+            term=self._term,
+            must_announce=membership.must_announce,
+            reconnected=self._reconnected,
+            rides=membership.rides,
+            is_calling=journal.state.is_calling,
+            waits_for_ride=membership.waits_for_ride,
+            is_asleep=membership.is_asleep,
+            ride_from_s=membership.ride_from_s,
+            waiting=journal.count(State.WAITING),
+            version=self.model_version,
+            next_send_s=journal.next_send_s(),
+            has_outgoing=bool(journal.outgoing),
+        )
+
+    def wake(
+        self, identity: Identity, state: Hibernated, resident: ResidentModel | None = None
+    ) -> None:
+        """Become a worker that hibernated, and had a live model."""
+        self._journal.replace_rows(state.rows)
+        self._become(identity, resident or self._make_resident())
+        self._term = state.term
+        self._reconnected = state.reconnected
+        self._membership.must_announce = state.must_announce
+        self._membership.rides = state.rides
+
+    def _become(self, identity: Identity, resident: ResidentModel | None) -> None:
+        self.name = self._outbox.worker = identity.name
+        self._outbox.masking = self._find_masking(identity.masker)
+        self._device = self._membership.device = identity.device
+        self._min_battery = identity.min_battery
+        self._reconnected = self._membership.must_announce = self._membership.rides = False
+        self._recovery.restart(identity.secret)
+        if resident is not None:
+            resident.journal = self._journal
+        self._resident = resident
+        self._model.restart(resident)
+        self._trainer.meter = identity.meter
+        self._trainer.clock = identity.clock
+        self._trainer.resident = resident
 
     # -- new records ----------------------------------------------------------------------------
 
@@ -407,6 +515,16 @@ class Worker:
     def reconnect(self) -> None:
         """Announce the worker in the next call and repeat what has no receipt: it may be lost."""
         self._membership.must_announce = self._reconnected = True
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of the worker."""
+        return self._journal
+
+    @property
+    def resident(self) -> ResidentModel | None:
+        """The live model of a resident worker."""
+        return self._resident
 
     @property
     def trace(self) -> str:
@@ -486,6 +604,8 @@ class Worker:
         self._membership.enter(message.epoch)
         if message.incarnation > state.incarnation and self._knows_erased(message.erased):
             self._outbox.restart(message.incarnation)
+            if message.incarnation > 1 or self._journal.count(State.LEARNED):
+                state.fresh_after = self._journal.last_id()  # a lost history may have sent them
             self._trainer.post_full_sum(now_s)
 
     def _knows_erased(self, end: Position) -> bool:
@@ -518,7 +638,8 @@ class Worker:
             except BadInput as error:
                 return self._decline(message.round, str(error))
             state.theta = fraction
-        self._trainer.train(new, fraction, message.round, now_s)
+        rides = self._membership.rides
+        self._trainer.train(new, fraction, message.round, now_s, rides=rides)
         return None
 
     def _reason_to_decline(self, now_s: float) -> str:
@@ -551,6 +672,8 @@ class Worker:
         )
 
     def _receive_erase(self, message: Erase, now_s: float) -> None:
+        if not message.worker and self._journal.has_reached(message.after):
+            self._membership.must_announce = True  # new to a server whose ledger was restored
         request_hash = hash_request(message.request, message.owners)
         examples = self._outbox.find_answer(request_hash) if message.request else None
         if examples is None:

@@ -33,12 +33,13 @@ __all__ = [
     "WriteFailed",
     "argument",
     "describe_without_values",
+    "instruction",
     "needs_extra",
     "options_named",
     "unknown_name",
 ]
 
-_words = {"shell": False}  # how messages name an argument
+_words = {"shell": False}  # how messages name arguments and commands
 
 
 class DealError(Exception):
@@ -148,6 +149,32 @@ def argument(name: str, value: object = None) -> str:
     if value is None or value is True:
         return option
     return f"{option} {'no' if value is False else shlex.quote(str(value))}"
+
+
+def instruction(python: str, shell: str) -> str:
+    """Return how the caller does something: in Python, or by a command.
+
+    Parameters
+    ----------
+    python : str
+        Words for a caller in Python.
+    shell : str
+        Words for a caller of a command.
+
+    Returns
+    -------
+    str
+        Words for a message.
+
+    Examples
+    --------
+    >>> instruction("result.owners()", "`dealfl show RUN --owners`")
+    'result.owners()'
+    >>> with options_named():
+    ...     instruction("result.owners()", "`dealfl show RUN --owners`")
+    '`dealfl show RUN --owners`'
+    """
+    return shell if _words["shell"] else python
 
 
 @contextmanager

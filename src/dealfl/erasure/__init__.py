@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         NOT_COVERED,
         Erasure,
         Evidence,
+        MaskedSums,
         ModelVersion,
         complete_certificates,
         is_about,
@@ -53,6 +54,7 @@ else:
             "certificates": (
                 "NOT_COVERED",
                 "Erasure",
+                "MaskedSums",
                 "Evidence",
                 "ModelVersion",
                 "complete_certificates",
@@ -109,6 +111,7 @@ __all__ = [
     "ErasureRequest",
     "Evidence",
     "Head",
+    "MaskedSums",
     "ModelVersion",
     "Outstanding",
     "PublicKey",

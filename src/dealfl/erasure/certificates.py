@@ -47,6 +47,24 @@ class ModelVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: Number
     digest: Sha256
 
+    def __str__(self) -> str:
+        return f"{self.digest} (version {self.version})"
+
+
+class MaskedSums(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """That the server has seen sums of cohorts only, which a keyholder has opened."""
+
+    keyholder: Text  # name of its public key
+    cohort: Number  # workers with fresh examples that an opening needs
+    smallest: Number  # their number in the smallest opening so far
+
+    def __str__(self) -> str:
+        """Return the mode in words."""
+        return (
+            f"sums of {self.cohort} or more workers, opened by the keyholder with the key "
+            f"{self.keyholder}; the smallest of {self.smallest}"
+        )
+
 
 class Erasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a certificate says about an erasure."""
@@ -66,11 +84,18 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     after: ModelVersion | None  # the first with it
     final: bool  # whether all workers have answered, and a published version contains it
     not_covered: Annotated[tuple[Text, ...], Meta(max_length=16)] = NOT_COVERED  # out of reach
+    masks: MaskedSums | msgspec.UnsetType = msgspec.UNSET  # unset: the server sees every update
 
     @property
     def nothing_held(self) -> bool:
         """Whether all workers have answered that they hold nothing."""
         return self.final and not self.claimed and not self.examples
+
+    @property
+    def examples_seen(self) -> str:
+        """How many examples left the model, if the server can see it."""
+        seen = self.masks is msgspec.UNSET
+        return f"{self.examples:,}" if seen else "an unknown number (masked)"
 
 
 class _Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -124,12 +149,7 @@ def _encoded_for_signing(payload: bytes) -> bytes:
 
 def read_certificate(certificate: bytes, keys: Mapping[str, PublicKey]) -> Erasure:
     """Return what a certificate says, if its signature is valid."""
-    if len(certificate) > MAX_BYTES:
-        raise BadBytes(f"a certificate has at most {MAX_BYTES:,} bytes, not {len(certificate):,}")
-    try:
-        envelope = msgspec.json.decode(certificate, type=_Envelope)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadBytes(f"the envelope is not that of a certificate: {error}") from error
+    envelope = _decode_envelope(certificate)
     if msgspec.json.encode(envelope) != certificate:
         raise BadBytes("the envelope was changed: it is not in canonical form")
     if envelope.payload_type != _PAYLOAD:
@@ -142,6 +162,15 @@ def read_certificate(certificate: bytes, keys: Mapping[str, PublicKey]) -> Erasu
     if not keys[signature.keyid].verifies(signed, _encoded_for_signing(payload)):
         raise BadBytes(f"the signature does not fit the payload: {_name_change(payload)}")
     return _read_statement(payload)
+
+
+def _decode_envelope(certificate: bytes) -> _Envelope:
+    if len(certificate) > MAX_BYTES:
+        raise BadBytes(f"a certificate has at most {MAX_BYTES:,} bytes, not {len(certificate):,}")
+    try:
+        return msgspec.json.decode(certificate, type=_Envelope)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadBytes(f"the envelope is not that of a certificate: {error}") from error
 
 
 def _name_change(payload: bytes) -> str:
@@ -235,7 +264,9 @@ class Evidence:
 
 def verify_certificate(path: Path, evidence: Evidence) -> tuple[Erasure, int | None]:
     """Verify a certificate: its signature, and its entry in a log."""
-    content, keys = _read(path), load_keys(evidence.keys or path.parent)
+    content = _read(path)
+    _require_certificate(path, content)  # before its keys are looked for
+    keys = load_keys(evidence.keys or path.parent)
     erasure, entry = read_certificate(content, keys), None
     if evidence.proof is not None:
         since = _read_head(evidence.since, keys)
@@ -243,6 +274,16 @@ def verify_certificate(path: Path, evidence: Evidence) -> tuple[Erasure, int | N
     if evidence.log is not None:
         entry, _ = _log_in(evidence.log).verify(content, keys)
     return erasure, entry
+
+
+def _require_certificate(path: Path, content: bytes) -> None:
+    try:
+        _decode_envelope(content)
+    except BadBytes as error:
+        raise BadBytes(
+            f"{path} is no certificate of erasure; give a run folder, or a certificate such as "
+            f"0001.json ({error})"
+        ) from error
 
 
 def prove_entry(path: Path, evidence: Evidence, to: Path) -> Path:

@@ -175,7 +175,11 @@ def format_stamp(time_s: float) -> str:
 
 
 def read_stamp(request: str) -> str:
-    """Return the time in the name of a request; empty if it has none."""
+    """Return the time in the name of a request; empty if it has none.
+
+    >>> read_stamp("2026-11-17T12:00:00Z-5f0c"), read_stamp("own name")
+    ('2026-11-17T12:00:00Z', '')
+    """
     stamped = re.match(_STAMP, request)
     return stamped[0] if stamped else ""
 

@@ -38,7 +38,7 @@ from dealfl.exact.encoding import BLOCK, block_hashes
 from dealfl.exact.entries import ArraySpec, Entries
 from dealfl.exact.fixedpoint import FixedPoint, bounds_from, require_finite
 from dealfl.exact.integers import LOW_BITS, LOW_MASK, WORD_BYTES, Integers, unset
-from dealfl.exact.machine import require_machine
+from dealfl.exact.machine import require_machine, short_float
 from dealfl.exact.paging import PagedStorage, paged
 from dealfl.exact.seeded import round_keys, seeded_bytes, seeded_sums, uniforms, words
 from dealfl.exact.state import (
@@ -98,6 +98,7 @@ __all__ = [
     "round_keys",
     "seeded_bytes",
     "seeded_sums",
+    "short_float",
     "twin",
     "uniforms",
     "unset",

@@ -1,4 +1,4 @@
-"""Every record that travels between a worker and the server, in the order of a round.
+"""Every record that travels between a worker, the server and a keyholder, in the order of a round.
 
 Announce      worker → server   state of the worker and of its device
 Asleep        worker → server   the worker closed or lost its connection
@@ -17,6 +17,11 @@ Erased        worker → server   number of examples that were deleted
 ErasedReceipt server → worker   the answer is durable
 Withdraw      worker → server   do not count an update that holds erased examples
 Verdict       server → worker   the update is withdrawn, or it was counted already
+
+MaskedUpdate  worker → server   an update under a mask that the keyholder can compute
+Ready         keyholder → server  the keyholder is there
+Open          server → keyholder  compute the sum of the masks of these updates
+Opened        keyholder → server  the sum of their masks, or why it is refused, encrypted
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ import msgspec
 from msgspec import Meta
 
 from dealfl.protocol.bounds import (
+    MAX_HEADERS,
     Amount,
     Bytes,
     Count,
@@ -128,6 +134,13 @@ class Announce(Record, frozen=True, kw_only=True):
     per_hour: Annotated[Amount, _field("Examples that reach the worker in an hour.")] = 0.0
     rides: Annotated[bool, _field("Whether it calls while other traffic has the radio on.")] = False
     training: Annotated[bool, _field("Whether an update exists that was not sent yet.")] = False
+    devices: Annotated[
+        Number | None, _field("Number of devices behind a region; None for a worker.")
+    ] = None
+    forgotten: Annotated[
+        Number | None,
+        _field("Requests that all devices of a region have fulfilled; None: those reached."),
+    ] = None
     protocol: Protocol = PROTOCOL
 
 
@@ -143,6 +156,9 @@ class Welcome(Record, frozen=True, kw_only=True):
     session: Session = 0
     incarnation: Annotated[Number, _field("Incarnation of the worker.")]
     erased: Complete = Position()
+    shown: Annotated[
+        Number, _field("For a region: erasure requests that a published version contains.")
+    ] = 0
 
 
 class Assignment(Record, frozen=True, kw_only=True):
@@ -219,13 +235,14 @@ class Published(_ToAll, frozen=True, kw_only=True):
     statistics: Annotated[Bytes, _field("Statistics of the model, in canonical bytes.")]
     base: Annotated[Number, _field("Version to which they are added; 0: the whole model.")] = 0
     hash: Annotated[Hash, _field("SHA-256 of the whole model; another one is dropped.")] = b""
+    erased: Annotated[Position, _field("The requests of erasure that it contains.")] = Position()
 
 
 class Fetch(Record, frozen=True, kw_only=True):
-    """A worker uses the model. The server answers once for each version with what changed."""
+    """A worker uses the model. The server answers with what changed, or with all of it."""
 
     epoch: Epoch = ""
-    version: Annotated[Number, _field("Version that the worker holds.")]
+    version: Annotated[Number, _field("Version that the worker holds; 0: none.")]
 
 
 class Erase(_ToAll, frozen=True, kw_only=True):
@@ -247,6 +264,12 @@ class Erased(Record, frozen=True, kw_only=True):
     request: Request
     hash: RequestHash = b""
     examples: Annotated[Examples, _field("Number of examples deleted, in any state; may be 0.")]
+    removed: Annotated[
+        Examples | None, _field("For a region: those that left the sums of its devices.")
+    ] = None
+    devices: Annotated[
+        Number | None, _field("For a region: number of devices that have answered.")
+    ] = None
 
 
 class ErasedReceipt(Record, frozen=True, kw_only=True):
@@ -254,6 +277,9 @@ class ErasedReceipt(Record, frozen=True, kw_only=True):
 
     request: Request
     hash: RequestHash = b""
+    examples: Annotated[Examples | None, _field("For a region: as in its answer.")] = None
+    removed: Annotated[Examples | None, _field("The same.")] = None
+    devices: Annotated[Number | None, _field("The same.")] = None
 
 
 class Withdraw(_OfUpdate, frozen=True, kw_only=True):
@@ -274,6 +300,70 @@ class Verdict(_OfUpdate, frozen=True, kw_only=True):
     term: Term = ""
 
 
+class MaskedUpdate(Update, frozen=True, kw_only=True):
+    """An update under a mask: its delta is a dense vector, to which a keystream was added."""
+
+    keyholder: Annotated[Name, _field("Name of the keyholder's public key.")]
+    nonce: Annotated[Hash, _field("Random bytes from which the mask is derived.")]
+    fresh: Annotated[Examples, _field("Number of examples that no update sent before contains.")]
+    seal: Annotated[Hash, _field("Proves the header of the update to the keyholder.")] = b""
+
+
+class Header(msgspec.Struct, frozen=True, array_like=True):
+    """A masked update as the keyholder knows it; job, epoch and schema are in the request."""
+
+    worker: WorkerId
+    incarnation: Number
+    sequence: Count
+    nonce: Hash
+    fresh: Examples
+    hash: Hash  # SHA-256 of the masked bytes
+    seal: Hash
+
+
+Headers = Annotated[tuple[Header, ...], Meta(max_length=MAX_HEADERS)]
+
+
+class _OfKeyholder(Record, frozen=True, kw_only=True):
+    """A message between the server and the keyholder."""
+
+    worker: Annotated[WorkerId, _field("Name of the keyholder.")]
+
+
+class Ready(_OfKeyholder, frozen=True, kw_only=True):
+    """A keyholder is there; the server repeats an open request."""
+
+    keyholder: Annotated[Name, _field("Name of the keyholder's public key.")]
+    cohort: Annotated[Count, _field("Minimum number of workers with fresh examples, t.")]
+    enrolled: Annotated[Number, _field("Number of enrolled workers.")]
+    alone_after_s: Annotated[
+        Amount, _field("Time after which fewer workers will do, in seconds; 0: never.")
+    ] = 0.0
+    tag: Annotated[Hash, _field("Proves the message to the server.")] = b""
+    protocol: Protocol = PROTOCOL
+
+
+class Open(_OfKeyholder, frozen=True, kw_only=True):
+    """The server asks for the sum of the masks of some updates."""
+
+    epoch: Epoch
+    number: Annotated[Count, _field("Number of the opening in the epoch: 1, 2, 3, …")]
+    cohort: Annotated[Count, _field("Minimum number of workers that the job requires.")]
+    schema: Annotated[Bytes, _field("Schema of the statistics, in canonical bytes.")]
+    plus: Annotated[Headers, _field("Headers whose masks are added.")] = ()
+    minus: Annotated[Headers, _field("Headers opened before, whose masks are subtracted.")] = ()
+    tag: Annotated[Hash, _field("Proves the request to the keyholder.")] = b""
+    protocol: Protocol = PROTOCOL
+
+
+class Opened(_OfKeyholder, frozen=True, kw_only=True):
+    """A keyholder's answer, encrypted for the server."""
+
+    request: Annotated[Hash, _field("SHA-256 of the request.")]
+    nonce: Annotated[Hash, _field("Nonce of the encryption.")]
+    sealed: Annotated[Bytes, _field("Sum of the masks, or the reason of a refusal, encrypted.")]
+
+
 Message = (
     Announce
     | Asleep
@@ -291,6 +381,10 @@ Message = (
     | ErasedReceipt
     | Withdraw
     | Verdict
+    | MaskedUpdate
+    | Ready
+    | Open
+    | Opened
 )
 
 

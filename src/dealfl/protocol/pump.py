@@ -23,6 +23,8 @@ class Pump:
     ([6.0], 6.0)
     """
 
+    __slots__ = ("_handle", "_schedule", "_send", "due_s")  # a simulation has one per worker
+
     def __init__(
         self,
         handle: Callable[[Iterable[Message], float], Step],

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from dealfl.errors import BadInput
 from dealfl.protocol.messages import Sleep
 from dealfl.registry import Names
-from dealfl.settings import Amount, Count, Fraction, OneOf, Positive, Share, normalise
+from dealfl.settings import Amount, Count, Fraction, OneOf, Positive, Share, Text, normalise
 
 SELECTORS = Names(
     "dealfl.selectors", ("uniform", "everyone", "fair_ucb", "thompson", "discounted", "oort")
@@ -146,6 +146,13 @@ class Rules(Struct, frozen=True, kw_only=True):
     release_deadline_s: Annotated[
         Amount, Meta(description="maximum time that `release_batch` delays a version")
     ] = 86_400.0
+    regions: Annotated[
+        tuple[Text, ...],
+        Meta(
+            description="names of regions: servers that report to this one; limits for one worker "
+            "(`max_examples`, `max_cells`, claims) do not apply to them"
+        ),
+    ] = ()
     rewards: RewardWeights = RewardWeights()
 
     def __post_init__(self) -> None:

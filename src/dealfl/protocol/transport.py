@@ -22,7 +22,7 @@ import msgspec
 
 from dealfl.errors import BadBytes
 from dealfl.protocol.bounds import find_tiny
-from dealfl.protocol.messages import PROTOCOL, Message
+from dealfl.protocol.messages import PROTOCOL, MaskedUpdate, Message, Opened
 
 MAX_BYTES = 1 << 26
 MAX_MESSAGES = 4096
@@ -38,6 +38,7 @@ _STEP = 1 << 16  # bytes that are decompressed at once
 _WORTH = 256  # bytes; shorter packets are not compressed
 _OBJECT_BYTES = 1024  # of a message that consists of one field
 _ITEM_BYTES = 128  # an owner or a position as an object; one in a packet can have two bytes
+_LISTS = ("owners", "erased", "plus", "minus")
 _LIST = msgspec.msgpack.Decoder(Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MAX_MESSAGES)])
 _MESSAGE = msgspec.msgpack.Decoder(Message)
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -54,12 +55,22 @@ def encode(messages: Sequence[Message]) -> bytes:
     >>> decode(encode([receipt])) == (receipt,)
     True
     """
-    return pack(_ENCODER.encode(messages))
+    return pack(_ENCODER.encode(messages), sum(map(_count_noise, messages)))
 
 
-def pack(body: bytes) -> bytes:
-    """Return a packet with any content, compressed where that makes it shorter."""
-    if len(body) >= _WORTH:
+def _count_noise(message: Message) -> int:
+    """Return how many bytes of a message are masked or encrypted: nothing makes them shorter."""
+    if isinstance(message, MaskedUpdate):
+        return len(message.delta)
+    return len(message.sealed) if isinstance(message, Opened) else 0
+
+
+def pack(body: bytes, noise: int = 0) -> bytes:
+    """Return a packet with any content, compressed where that makes it shorter.
+
+    It is not tried if most bytes are noise.
+    """
+    if len(body) >= _WORTH and 2 * noise < len(body):
         short = _LENGTH.pack(len(body)) + zlib.compress(body, 1)
         if len(short) < len(body):
             return _head(_COMPRESSED) + short
@@ -94,7 +105,7 @@ class Unread:
         items = 0
         for encoded in self._encoded:
             message = _decode_one(encoded)
-            items += len(getattr(message, "owners", ())) + len(getattr(message, "erased", ()))
+            items += sum(len(getattr(message, name, ())) for name in _LISTS)
             if items > self._max_items:
                 raise BadBytes(f"packet has more than {self._max_items} list items")
             yield message

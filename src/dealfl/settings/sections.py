@@ -219,6 +219,11 @@ def read_section(
     return _made(document, section, name, document.tables.get(name, {}), fixed)
 
 
+def read_table(document: Document, name: str) -> Mapping[str, Any]:
+    """Return the keys and values of a section as they are given; none if it is missing."""
+    return _table(document, name, document.tables.get(name, {}))
+
+
 def read_variant(
     document: Document,
     variants: Sequence[type[Variant]],
@@ -228,7 +233,7 @@ def read_variant(
     **fixed: object,
 ) -> Variant:
     """Read a section whose tag selects one of several Structs."""
-    table = _table(document, name, document.tables.get(name, {}))
+    table = read_table(document, name)
     variant_of = tags_of(variants)
     tag = str(variants[0].__struct_config__.tag_field)
     if tag not in table:  # perhaps it is misspelt: other keys must not be blamed

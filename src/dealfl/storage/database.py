@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote
 
+import msgspec
+
 from dealfl.errors import BadBytes, BadInput, DealError, Fenced, WriteFailed
 from dealfl.storage.atomic_files import lock_file, make_private, refused_write, synchronize
 
@@ -27,6 +29,7 @@ _COMPACTION = (
 )
 _TERM = "SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM settings WHERE name = 'term'"
 _READ_TIMEOUT_S = 5.0
+_LOG_BYTES = 1 << 22  # of the log, before its pages are copied into the file
 _DISK_FAILURES = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR_WRITE,
@@ -53,12 +56,14 @@ class Database:
     tables: ClassVar[str]
     own_table: ClassVar[str]
     overwrites_free_pages: ClassVar[bool] = True  # else they stay until they are used or `compact`
+    page_bytes: ClassVar[int] = 4096  # of a new file
     finish_copy: ClassVar[tuple[str, ...]] = ("DELETE FROM settings WHERE name = 'compact'",)
 
     def __init__(
         self, path: str | Path = ":memory:", *, connect: Connect = sqlite3.connect
     ) -> None:
         self.path = str(path)
+        self._is_shared = self.path != ":memory:"  # others can change it, too
         self._connecting = connect
         self._lock: weakref.finalize[..., Database] | None = None
         self._cleans = True
@@ -80,6 +85,8 @@ class Database:
         """Name the file and the remedy in errors of SQLite that damage of the file causes."""
         try:
             yield
+        except (UnicodeDecodeError, msgspec.DecodeError) as error:  # text, values of rows
+            raise self._unusable(error) from error
         except sqlite3.DatabaseError as error:
             if _is_damage(error):
                 raise self._unusable(error) from error
@@ -92,8 +99,13 @@ class Database:
     def _open(self) -> None:
         is_clean = self.overwrites_free_pages and self.path != ":memory:"
         cleaned = "ON" if is_clean else "FAST"
+        if self.path != ":memory:":
+            self._db.execute(f"PRAGMA page_size = {self.page_bytes}")
         for pragma in (f"secure_delete = {cleaned}", "journal_mode = WAL", "synchronous = FULL"):
             self._db.execute(f"PRAGMA {pragma}")
+        self._db.execute(
+            f"PRAGMA wal_autocheckpoint = {_LOG_BYTES // self._read_pragma('page_size')}"
+        )
         if self.version == 0:
             self._create()
         if (version := self.version) != _VERSION:
@@ -141,7 +153,7 @@ class Database:
 
         It is read again after `drop`, a transaction that failed, and a change by another process.
         """
-        if not self._db.in_transaction:
+        if self._is_shared and not self._db.in_transaction:
             self._follow_others()
         if name not in self._kept:
             self._kept[name] = read()
@@ -153,7 +165,7 @@ class Database:
         self._kept.pop(name, None)
 
     def _follow_others(self) -> None:
-        if self.path == ":memory:":  # nobody else can change it
+        if not self._is_shared:
             return
         (others,) = self._db.execute("PRAGMA data_version").fetchone()
         if others != self._seen:
@@ -244,12 +256,14 @@ class Database:
 
     # -- deleted bytes ---------------------------------------------------------------------------
 
-    def note_deletion(self, *, compact: bool = False) -> None:
-        """Remove the bytes that this transaction deletes from all files after its commit.
+    def note_deletion(self, *, compact: bool = False, from_log: bool = True) -> None:
+        """Remove the bytes that this transaction deletes from the log after its commit.
 
-        The file is compacted within a day, or with `compact` as soon as possible.
+        Without `from_log` they leave the log when the file is compacted: within a day, or with
+        `compact` as soon as possible.
         """
-        self._logged = self._freed = True
+        self._logged |= from_log or compact
+        self._freed = True
         if compact or "compact" not in self._compaction:
             self._db.execute(
                 "INSERT OR REPLACE INTO settings VALUES ('compact', ?)", (b"now" * compact,)

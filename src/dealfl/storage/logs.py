@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,6 +33,7 @@ _PLACES = ("job", "scheme", "round", "worker", "reason")
 _LARGEST_BYTES = 10_000_000
 _KEPT = 5
 _MAX_LENGTH = 200
+_CONVERSION = re.compile(r"%(?:%|[-#0 +]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa])")
 
 
 class JsonLines(logging.Formatter):
@@ -50,7 +52,7 @@ class JsonLines(logging.Formatter):
         line: dict[str, Any] = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
-            "event": str(record.msg)[:_MAX_LENGTH],
+            "event": _event(record)[:_MAX_LENGTH],
         }
         for name in _PLACES:
             value = getattr(record, f"deal_{name}", None)
@@ -62,6 +64,25 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = _kind(record.exc_info)
         return json.dumps(line)
+
+
+def _event(record: logging.LogRecord) -> str:
+    """Return the fixed text of a message: with its numbers, and … for texts.
+
+    A message that says more on a terminal has a short event of its own.
+    """
+    given = list(record.args) if isinstance(record.args, tuple) else []
+    event = getattr(record, "deal_event", None)
+    if event is not None or not given:
+        return str(event or record.msg)
+
+    def fill(match: re.Match[str]) -> str:
+        if match[0] == "%%":
+            return "%"
+        value = given.pop(0) if given else None
+        return match[0] % value if _is_number(value) and match[0][-1] not in "ra" else "…"
+
+    return _CONVERSION.sub(fill, str(record.msg))
 
 
 def _numbers(args: object) -> dict[str, object]:

@@ -132,13 +132,13 @@ class ThetaLru(Policy):
             if page in self._victims:
                 self._victims.move_to_end(page)
             return HIT
-        victim = self._give_up() if len(self._recent) == self.frames else None
+        victim = self._give_up() if len(self._recent) >= self.frames else None
         self._recent[page] = self._victims[page] = None
         return LOADED if victim is None else Touch(loads=True, victim=victim)
 
     def _give_up(self) -> int:
-        if len(self._victims) > self._victim_frames:
-            self._choose()  # the frames are full for the first time
+        if not 0 < len(self._victims) <= self._victim_frames:
+            self._choose()  # the frames are full for the first time, or a call was interrupted
         oldest = next(iter(self._victims))
         window = islice(self._victims, self._window)
         victim = next((page for page in window if page not in self._changed), oldest)

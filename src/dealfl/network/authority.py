@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -31,7 +32,7 @@ class Authority:
         self._key = key
 
     @classmethod
-    def create(cls, folder: Path, job: str, host: str) -> Authority:
+    def create(cls, folder: Path, job: str, hosts: Sequence[str]) -> Authority:
         """Write a new authority, the broker's certificate, and an empty revocation list."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"dealfl {job}"[:64])
@@ -46,31 +47,30 @@ class Authority:
         (folder / "issued").mkdir(mode=0o700, exist_ok=True)
         authority = cls(folder)
         authority._write_revoked([])
-        authority.renew_broker(host)
+        authority.renew_broker(hosts)
         return authority
 
-    def renew_broker(self, host: str) -> None:
-        """Write a new certificate of the broker."""
-        issued = self.issue("broker", host=host)
+    def renew_broker(self, hosts: Sequence[str]) -> None:
+        """Write a new certificate of the broker, valid for all its hosts."""
+        issued = self.issue("broker", hosts)
         replace_file(self._folder / "broker.pem", issued["certificate"], 0o600)
         replace_file(self._folder / "broker.key", issued["key"], 0o600)
 
-    def issue(self, name: str, host: str = "") -> dict[str, str]:
+    def issue(self, name: str, hosts: Sequence[str] = ()) -> dict[str, str]:
         """Return the keys of new credentials of a name; its earlier ones are revoked."""
         record = self._folder / "issued" / f"{name}.pem"
         if record.exists():
             self.revoke(name)
         key = ec.generate_private_key(ec.SECP256R1())
-        purpose = ExtendedKeyUsageOID.SERVER_AUTH if host else ExtendedKeyUsageOID.CLIENT_AUTH
+        purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+        names = [_host(host) for host in hosts] or [x509.DNSName(name)]
         builder = (
             _certificate(self._issuer.subject, _name(name), key, self._key, _YEARS_2)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
         )
-        if host:
-            names: list[x509.GeneralName] = [_host(host)]
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         certificate = _pem(builder.sign(self._key, hashes.SHA256()))
         replace_file(record, certificate, 0o600)
         return {

@@ -36,6 +36,8 @@ _IN_FLIGHT = 500
 _PATIENCE_S = 10.0  # for a broker that accepts no connection, or nothing more
 _GOODBYE_S = 1.0
 _AT_ONCE = 200  # packets that are read before anything else happens
+_RETAINS_NOT = 0x9A  # why a broker refuses a will that is to be retained
+_NOT_AUTHORIZED = 0x87  # why some brokers end a connection that writes to a forbidden topic
 
 
 class Delivery(NamedTuple):
@@ -185,17 +187,21 @@ class Connection:
         self._will = will
         self._note_loss = lost
         self._spread_s = spread_s
-        self._brokers = itertools.cycle([(broker, broker.tls_context()) for broker in brokers])
+        contexts = {broker.certificate: broker.tls_context() for broker in brokers}
+        self._brokers = itertools.cycle([(each, contexts[each.certificate]) for each in brokers])
         for _ in range(random.randrange(len(brokers))):  # noqa: S311
             next(self._brokers)
         self._keepalive_s = keepalive_s
         self._max_pause_s = max_pause_s
         self._in_flight = _IN_FLIGHT
+        self._retains = True  # until a broker says that it does not
         self._generation = 0
         self.problem = ""  # why there is no connection
         self._client: paho.Client | None = None
         self._socket: _Socket | None = None
         self._awaited: dict[int, Callable[[], None]] = {}  # acknowledgements of the broker
+        self._topics: dict[int, Sequence[str]] = {}  # of packets that it has not answered
+        self.refused: dict[str, str] = {}  # topics, and why the broker does not allow them
         self.is_up = self._accepted = False  # whether the broker accepted it, now and at all
         self._lost = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -219,7 +225,8 @@ class Connection:
         if expiry_s is not None:
             seconds = max(1, int(expiry_s))
             properties = _properties(PacketTypes.PUBLISH, MessageExpiryInterval=seconds)
-        sent = self._client.publish(topic, payload, 1, retain, properties)
+        sent = self._client.publish(topic, payload, 1, retain and self._retains, properties)
+        self._topics[sent.mid] = (topic,)
         if done is not None:
             self._awaited[sent.mid] = done
         self.traffic.count(self._loop.time(), payload, None)
@@ -229,7 +236,9 @@ class Connection:
         """Receive the messages of some topics, but those of this connection."""
         if self._client is not None and topics:
             options = SubscribeOptions(qos=1, noLocal=True, retainAsPublished=True)
-            self._client.subscribe([(topic, options) for topic in topics])
+            _, number = self._client.subscribe([(topic, options) for topic in topics])
+            if number is not None:
+                self._topics[number] = topics
             self._finish_writing()
 
     def unsubscribe(self, topics: Sequence[str]) -> None:
@@ -244,6 +253,11 @@ class Connection:
         if current and delivery.qos and self._client is not None:
             self._client.ack(delivery.number, delivery.qos)
             self._finish_writing()
+
+    @property
+    def place(self) -> str:
+        """Host and port of the broker of this connection."""
+        return f"{self._broker.host}:{self._broker.port}"
 
     def move(self) -> None:
         """Leave this broker for the next one."""
@@ -295,6 +309,8 @@ class Connection:
         self._client = client
         self._accepted = False
         self._awaited.clear()
+        self._topics.clear()
+        self.refused.clear()
         self._generation += 1
         try:
             await self._loop.run_in_executor(None, self._open, client, broker.host, broker.port)
@@ -332,7 +348,7 @@ class Connection:
         """Log why there is no connection, once for each reason."""
         if problem and problem != self.problem:
             user = self._broker.user
-            extra = {"deal_worker": user, "deal_reason": problem}  # log.jsonl has no others
+            extra = {"deal_event": "no connection", "deal_worker": user, "deal_reason": problem}
             host = self._broker.host
             _LOG.warning("%s: no connection to %s: %s", user, host, problem, extra=extra)
         self.problem = problem
@@ -351,11 +367,12 @@ class Connection:
         client.max_inflight_messages_set(self._in_flight)
         will = self._will()
         if will is not None:
-            client.will_set(will.topic, will.payload, 1, will.retain)
+            client.will_set(will.topic, will.payload, 1, will.retain and self._retains)
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_message = self._on_message
         client.on_publish = self._on_publish
+        client.on_subscribe = self._on_subscribe
         return client
 
     def _open(self, client: paho.Client, host: str, port: int) -> None:
@@ -366,8 +383,10 @@ class Connection:
 
     def _on_connect(self, client: Any, _: Any, __: Any, reason: Any, properties: Any) -> None:  # noqa: ANN401
         allowed = getattr(properties, "ReceiveMaximum", _IN_FLIGHT)
+        if not getattr(properties, "RetainAvailable", 1) or reason.value == _RETAINS_NOT:
+            self._retains = False
         if reason.is_failure:
-            self._explain(str(reason))
+            self._explain("" if reason.value == _RETAINS_NOT else str(reason))
             self._on_disconnect(client)
         elif allowed < self._in_flight:  # paho takes it only before a connection
             self._in_flight = allowed
@@ -377,15 +396,38 @@ class Connection:
             self._explain("")
             self._connected()
 
-    def _on_disconnect(self, client: Any, *_: object) -> None:  # noqa: ANN401
+    def _on_disconnect(self, client: Any, *given: Any) -> None:  # noqa: ANN401
         if client is self._client:
+            reason = given[2] if len(given) > 2 else None
+            if isinstance(reason, ReasonCode) and reason.value == _NOT_AUTHORIZED:
+                for number in list(self._topics):  # one of those that it has not answered
+                    self._check(number, [reason] * len(self._topics[number]))
             self.is_up = False
             self._loop.call_soon_threadsafe(self._lost.set)
 
-    def _on_publish(self, client: Any, _: object, number: int, *__: object) -> None:  # noqa: ANN401
-        done = self._awaited.pop(number, None) if client is self._client else None
-        if done is not None:
-            done()
+    def _on_publish(self, client: Any, _: object, number: int, reason: Any, *__: object) -> None:  # noqa: ANN401
+        if client is self._client:
+            done = self._awaited.pop(number, None)
+            self._check(number, [reason])
+            if done is not None and not reason.is_failure:
+                done()
+
+    def _on_subscribe(self, client: Any, _: object, number: int, reasons: Any, *__: object) -> None:  # noqa: ANN401
+        if client is self._client:
+            self._check(number, reasons)
+
+    def _check(self, number: int, reasons: Sequence[Any]) -> None:
+        """Name the topics that the broker refuses, each once in a connection."""
+        for topic, reason in zip(self._topics.pop(number, ()), reasons, strict=False):
+            if reason.is_failure and topic not in self.refused:
+                self.refused[topic] = str(reason)
+                user, host = self._broker.user, self._broker.host
+                extra = {"deal_worker": user, "deal_reason": f"topic refused: {reason}"}
+                _LOG.warning(
+                    "%s: the broker %s refuses the topic %s (%s): are its access rules those of "
+                    "this job, and is %s enrolled there?",
+                    user, host, topic, reason, user, extra=extra,
+                )  # fmt: skip
 
     def _on_message(self, client: Any, _: object, message: Any) -> None:  # noqa: ANN401
         if client is not self._client:

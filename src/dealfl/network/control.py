@@ -26,6 +26,7 @@ _LOG = logging.getLogger("dealfl.network")
 _MAX_QUESTION = 1 << 23  # 100,000 owners to erase
 _REPEAT_S = 1.0
 _REMEMBERED = 64  # answers, for questions that arrive again
+_MAX_KEPT = 1 << 16  # bytes of an answer that changes nothing
 
 Short = Annotated[str, Meta(max_length=64)]
 
@@ -72,10 +73,11 @@ class Control:
         except (DealError, msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
             answer = Answer(question.id, error=str(error))
             if isinstance(error, WriteFailed):  # nothing was changed; the operator asks again
-                _LOG.warning("%s of %s refused: %s", question.verb, operator, error)
+                extra = {"deal_event": "change refused", "deal_reason": str(error)}
+                _LOG.warning("%s of %s refused: %s", question.verb, operator, error, extra=extra)
         given = pack(msgspec.json.encode(answer))
-        if not question.id:
-            return given
+        if not question.id or (question.verb not in self._changes and len(given) > _MAX_KEPT):
+            return given  # what is only read can be read again
         if len(self._given) >= _REMEMBERED:
             del self._given[next(iter(self._given))]
         self._given[operator, question.id] = given
@@ -126,7 +128,7 @@ class _Asking:
     async def run(self, timeout_s: float) -> Answer:
         stopped = asyncio.Event()
         self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._connection = Connection([self._credentials], self._connected, self._received)
+        self._connection = Connection(self._credentials.nodes(), self._connected, self._received)
         tasks = [asyncio.ensure_future(self._connection.run(stopped))]
         tasks.append(asyncio.ensure_future(self._repeat(stopped)))
         try:

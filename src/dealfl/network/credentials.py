@@ -31,6 +31,9 @@ class Credentials(Struct, frozen=True, kw_only=True):
     host: Annotated[Text, Meta(description="host name or address of the broker")]
     port: Annotated[Count, Meta(description="port of the broker")]
     job: Annotated[Text, Meta(description="name of the job")]
+    others: Annotated[
+        tuple[str, ...], Meta(description="other nodes of a clustered broker, each HOST:PORT")
+    ] = ()
     user: Annotated[Text, Meta(description="name of the worker, gateway, server or operator")]
     password: Annotated[Text, Meta(description="password, if the broker uses passwords")] = ""
     authority: Annotated[
@@ -45,6 +48,16 @@ class Credentials(Struct, frozen=True, kw_only=True):
     workers: Annotated[
         tuple[str, ...], Meta(description="workers that a gateway carries; empty for a device")
     ] = ()
+
+    def nodes(self) -> list[Credentials]:
+        """Return credentials for each node of a clustered broker."""
+        return [self, *map(self._at, self.others)]
+
+    def _at(self, node: str) -> Credentials:
+        host, _, port = node.rpartition(":")
+        if not host or not port.isdigit():
+            raise BadInput(f"others has {node!r}; a node of a cluster is HOST:PORT")
+        return structs.replace(self, host=host, port=int(port), others=())
 
     def tls_context(self) -> ssl.SSLContext | None:
         """Return the TLS settings; None for a broker without TLS."""

@@ -28,6 +28,7 @@ import msgspec
 from dealfl.data.readers import PACKINGS, unpacked_name
 from dealfl.errors import BadInput, WriteFailed
 from dealfl.jobs import GrowingSource, Head
+from dealfl.storage import log
 from dealfl.worker import Journal, Worker
 
 _LOG = logging.getLogger("dealfl.network")
@@ -74,7 +75,9 @@ class GrowingFiles:
     WORKER.csv.1, … or WORKER/. `say` reports a problem once.
     """
 
-    def __init__(self, data: Path, worker: str, key: bytes, say: Callable[..., None]) -> None:
+    def __init__(
+        self, data: Path, worker: str, key: bytes, say: Callable[[str, str, str], None]
+    ) -> None:
         self._data = data
         self._worker = worker
         self._key = key
@@ -96,9 +99,10 @@ class GrowingFiles:
                         inode = (state.st_dev, state.st_ino)
                         files.append(File(entry.name, inode, state.st_size, state.st_mtime_ns))
         except OSError as error:
-            self._say("%s cannot be listed: %s", self._folder, error.strerror)
+            why = str(error.strerror)
+            self._say("the data cannot be listed", why, f"{self._folder} cannot be listed: {why}")
         if not files:
-            self._say("no data in %s yet", whole)
+            self._say("no data yet", "", f"no data in {whole} yet")
         return sorted(files, key=lambda file: (file.changed_ns, file.name))
 
     def _counts(self, name: str, wanted: str) -> bool:
@@ -106,7 +110,7 @@ class GrowingFiles:
         if _HIDDEN.fullmatch(name) or not re.fullmatch(wanted, base):
             return False
         if name.endswith(PACKINGS):
-            self._say("%s is packed; it is not read", name)
+            self._say("a file is not read", "it is packed", f"{name} is packed; it is not read")
             return False
         return True
 
@@ -241,7 +245,7 @@ class Feed:
         }
         self._heads: dict[int, Head] = {}
         self._unchanged: dict[File, int] = {}  # files without news, as they were listed
-        self._said: set[tuple[object, ...]] = set()
+        self._said: set[str] = set()
 
     @property
     def bad(self) -> int:
@@ -263,7 +267,8 @@ class Feed:
     def _note_problem(self, problem: str) -> None:
         """Log why no record can be stored, and when it can be again."""
         if problem and not self.problem:
-            _LOG.warning("%s; rows wait", problem, extra={"deal_reason": problem})
+            extra = {"deal_event": "rows wait", "deal_reason": problem}
+            _LOG.warning("%s; rows wait", problem, extra=extra)
         if self.problem and not problem:
             _LOG.warning("rows are stored again", extra={"deal_reason": "disk writable"})
         self.problem = problem
@@ -293,7 +298,8 @@ class Feed:
             self._unchanged[file] = number
         except OSError as error:  # the next poll tries again
             if error.errno not in (errno.ENOENT, errno.ESTALE):
-                self._say("%s cannot be read: %s", file.name, error.strerror)
+                why = str(error.strerror)
+                self._say("a file cannot be read", why, f"{file.name} cannot be read: {why}")
 
     def _adopt(self, number: int, file: File) -> None:
         """Store the new place of a file that was moved."""
@@ -346,7 +352,7 @@ class Feed:
                 begin = os.pread(descriptor, _MAX_ROW_BYTES, 0)
                 head = self._source.read_head(file.name, begin)
             except BadInput as error:
-                self._say("%s is not read: %s", file.name, error)
+                self._say("a file is not read", "its head", f"{file.name} is not read: {error}")
                 return None
             if head is None:
                 return None
@@ -360,18 +366,22 @@ class Feed:
             rows = self._source.split_rows(data)
             if rows or len(data) < size:
                 return rows
-        self._say("%s: no line end in %s bytes; the rest is not read", file.name, _MAX_ROW_BYTES)
+        problem = f"no line end in {_MAX_ROW_BYTES} bytes"
+        text = f"{file.name}: {problem}; the rest is not read"
+        self._say("the rest of a file is not read", problem, text)
         return []
 
     def _report_bad(self, file: File, before: int, after: int, columns: Iterable[str]) -> None:
         """Report unusable rows of a file, but no values: the first, the tenth, the hundredth, …"""
         if after and (not before or len(str(after)) > len(str(before))):
             blamed = ", ".join(f"column {name!r}" if name else "whole rows" for name in columns)
-            self._say("%s: %s rows cannot be used (%s)", file.name, after, blamed)
+            text = f"{file.name}: {after} rows cannot be used ({blamed})"
+            self._say("rows cannot be used", blamed, text, rows=after)
 
-    def _say(self, text: str, *values: object) -> None:
-        """Report something once."""
-        if (text, *values) not in self._said:
-            self._said.add((text, *values))
-            _LOG.warning(text, *values)
-            self._report(f"{self.worker.name}: {text % values}")
+    def _say(self, event: str, reason: str, text: str, rows: int = 0) -> None:
+        """Report something once: with the name of the file, which the log does not contain."""
+        if text not in self._said:
+            self._said.add(text)
+            name = self.worker.name
+            log(event, worker=name, reason=reason or None, level="warning", rows=rows)
+            self._report(f"{self.worker.name}: {text}")

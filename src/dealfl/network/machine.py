@@ -267,7 +267,7 @@ class DeviceCommand:
     def _warn(self, problem: str) -> None:
         if problem not in self._warned:
             self._warned.add(problem)
-            extra = {"deal_reason": problem}
+            extra = {"deal_event": "device command ignored", "deal_reason": problem}
             _LOG.warning("device_command %r is ignored: %s", self._words[0], problem, extra=extra)
 
 
@@ -338,5 +338,5 @@ class InterfaceCounters:
         """Log a problem of an interface once."""
         if name not in self._warned:
             self._warned.add(name)
-            extra = {"deal_reason": problem}
+            extra = {"deal_event": "other traffic", "deal_reason": problem}
             _LOG.warning("other traffic: %s", problem, extra=extra)

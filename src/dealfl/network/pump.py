@@ -125,7 +125,8 @@ class RealPump(Pump):
     def _note_problem(self, problem: str) -> None:
         """Log why nothing can be written, and when it can again."""
         if problem and not self.problem:
-            _LOG.warning("%s; waiting", problem, extra={"deal_reason": problem})
+            extra = {"deal_event": "waiting", "deal_reason": problem}
+            _LOG.warning("%s; waiting", problem, extra=extra)
         if self.problem and not problem:
             _LOG.warning("the disk can be written again", extra={"deal_reason": "disk writable"})
         self.problem = problem

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import msgspec
 
 from dealfl.errors import BadBytes
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
+from dealfl.network.parent_end import ParentEnd
 from dealfl.network.pump import RealPump, carry
-from dealfl.network.topics import ServerState, Topics
+from dealfl.network.topics import LOBBY, ServerState, Topics
 from dealfl.protocol import (
     MAX_BYTES,
     Asleep,
@@ -30,13 +33,15 @@ from dealfl.protocol import (
     encode,
     split,
 )
-from dealfl.server import Server
+from dealfl.server import FromParent, Region, Server
+from dealfl.storage import log
 
 _LOG = logging.getLogger("dealfl.network")
 _RETURNS_PER_S = 200.0  # workers that may connect again in a second
 _MAX_SENDERS = 100_000
 _TURN = 64  # messages of one sender that are decoded before anything else happens
 _MAX_ASSEMBLIES = 4  # packets of the largest size
+_PARENT = "^"  # is no worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +199,16 @@ class ServerEnd:
         answer: Callable[[str, bytes], bytes] | None = None,
         quota: Quota | None = None,
     ) -> None:
-        self.state = msgspec.structs.replace(limits or ServerState(), epoch=server.epoch)
+        self.state = msgspec.structs.replace(
+            limits or ServerState(),
+            epoch=server.epoch,
+            path=server.path,
+            schema=server.schema_digest,
+        )
+        self.parent: ParentEnd | None = None
         self.topics = Topics(server.job, server.epoch)
         self.dropped: dict[str, int] = {}  # packets by user
+        self._numbers: dict[Connection, str] = {}  # of connections that were accepted
         self.connections = [self._connect(broker) for broker in brokers]
         self._server = server
         self.answer = answer
@@ -218,20 +230,37 @@ class ServerEnd:
             return Will(self.topics.state, state.encode(), retain=True)
 
         def connected() -> None:
+            log("connected", job=self.topics.job, reason=f"{credentials.host}:{credentials.port}")
             every_epoch = Topics(self.topics.job)  # what is retained under another is cleared, too
             up = every_epoch.up("+", "+")
             connection.subscribe([up, self.topics.left("+"), self.topics.ask("+")])
-            connection.publish(self.topics.state, self.state.encode(), retain=True)
+            self._numbers[connection] = secrets.token_hex(4)
+            connection.publish(self.topics.state, self._state_on(connection), retain=True)
             self._publish_model(connection)
             self._forget_routes(connection)
 
         def received(delivery: Delivery) -> None:
             self._receive(connection, delivery)
 
+        def lost() -> None:
+            log("connection lost", job=self.topics.job, level="warning")
+            self._forget_routes(connection)
+
         connection = Connection(
-            [credentials], connected, received, will=will, keepalive_s=30, max_pause_s=5.0
+            credentials.nodes(),
+            connected,
+            received,
+            will=will,
+            lost=lost,
+            keepalive_s=30,
+            max_pause_s=5.0,
         )
         return connection
+
+    def _state_on(self, connection: Connection) -> bytes:
+        """Return the state; after a new connection, workers announce themselves again."""
+        number = self._numbers[connection]
+        return msgspec.structs.replace(self.state, connection=number).encode()
 
     @property
     def problem(self) -> str:
@@ -240,7 +269,25 @@ class ServerEnd:
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Serve until stopped."""
-        await carry(self.connections, [self._pump], self._failed, stopped)
+        upward = [] if self.parent is None else [self.parent.connection]
+        await carry([*self.connections, *upward], [self._pump], self._failed, stopped)
+
+    # -- the parent -----------------------------------------------------------------------------
+
+    def put_from_parent(self, messages: Sequence[Message], done: Callable[[], None]) -> None:
+        """Take messages of the parent; `done` is called after they are durable."""
+        marked: list[Any] = [FromParent(message) for message in messages]
+        self._pump.put(marked, done, _PARENT)
+
+    def meet_parent(self, region: Region, path: Sequence[str], schema: str) -> None:
+        """Let the region know its parent, and those below how they reach the root."""
+
+        def meet() -> None:
+            region.meet(path, schema)
+            self.state = msgspec.structs.replace(self.state, path=region.path)
+            self._publish_state()
+
+        self._pump.change(meet)
 
     # -- out ------------------------------------------------------------------------------------
 
@@ -249,6 +296,8 @@ class ServerEnd:
         if self._server.epoch != self.topics.epoch:
             self._enter_epoch()
         packets: dict[str, list[Message]] = {}
+        if self.parent is not None:
+            messages = self.parent.send(messages)
         for message in messages:
             if isinstance(message, Published) and not message.worker:
                 self._model = split(encode([message]), self.state.inline_bytes)
@@ -315,7 +364,7 @@ class ServerEnd:
                 acknowledge()
 
         def refuse(error: BadBytes) -> None:
-            self._drop(users[0], str(error), users[1] if kind == "up" else "")
+            self._drop(users[0], str(error), users[1] if kind in ("up", "lost") else "")
             acknowledge()
 
         try:
@@ -333,6 +382,8 @@ class ServerEnd:
             self._clear(connection, delivery)
         elif kind == "up":
             return self._unread(connection, delivery, *users)
+        elif kind == "lost":
+            self._show_state(connection, delivery, *users)
         elif kind == "left":
             return self._asleep(connection, delivery, *users)
         elif kind == "ask":
@@ -382,6 +433,14 @@ class ServerEnd:
             self._forget_route(worker)
         self._pump.put([Asleep(job=self.topics.job, worker=worker) for worker in gone])
 
+    def _show_state(
+        self, connection: Connection, delivery: Delivery, gateway: str, worker: str
+    ) -> None:
+        """Answer a packet of another epoch: a worker does not know this one."""
+        self._inbox.take(delivery)
+        topic = Topics(self.topics.job, LOBBY).down(gateway, worker)
+        connection.publish(topic, self._state_on(connection))
+
     def _reply(self, connection: Connection, delivery: Delivery, operator: str) -> None:
         packet = self._inbox.take(delivery)
         if packet is not None and self.answer is not None:
@@ -398,8 +457,12 @@ class ServerEnd:
         spread_s = len(self._routes) / _RETURNS_PER_S
         if spread_s >= 1.5 * max(self.state.spread_s, 0.5):
             self.state = msgspec.structs.replace(self.state, spread_s=spread_s)
-            for each in self.connections:
-                each.publish(self.topics.state, self.state.encode(), retain=True)
+            self._publish_state()
+
+    def _publish_state(self) -> None:
+        for each in self.connections:
+            if each.is_up:
+                each.publish(self.topics.state, self._state_on(each), retain=True)
 
     def _forget_route(self, worker: str) -> None:
         route = self._routes.pop(worker, None)
@@ -418,5 +481,7 @@ class ServerEnd:
         """Count a refused packet of a user; flag the worker that it came from."""
         self.dropped[user] = self.dropped.get(user, 0) + 1
         if self.dropped[user] in (1, 10, 100, 1_000):
-            _LOG.warning("%s: %s packets dropped: %s", user, self.dropped[user], reason)
+            extra = {"deal_event": "packets dropped", "deal_worker": user, "deal_reason": reason}
+            count = self.dropped[user]
+            _LOG.warning("%s: %s packets dropped: %s", user, count, reason, extra=extra)
             self._pump.change(partial(self._server.flag, worker, f"packet refused: {reason}"))

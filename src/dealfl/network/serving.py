@@ -7,19 +7,25 @@ import gc
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 import msgspec
 
+from dealfl.erasure import READMISSION, split_entry
 from dealfl.errors import BadInput
-from dealfl.jobs import Document, plan_without_data, read_job, read_selection
+from dealfl.jobs import Document, plan_without_data, read_job, read_privacy, read_selection
+from dealfl.masks import SERVER, Asker, find_bits
 from dealfl.network.control import Control
 from dealfl.network.credentials import Credentials, require_role
+from dealfl.network.enrolments import read_enrolment
+from dealfl.network.parent_end import ParentEnd
 from dealfl.network.processes import Health, report_health, run_together
 from dealfl.network.server_end import ServerEnd
-from dealfl.server import Ledger, Server
+from dealfl.network.server_log import ServerLog
+from dealfl.server import ChangeLog, Ledger, Privacy, Region, Server
 from dealfl.server.selection import make_selector
+from dealfl.storage import log
 
 _KEPT_ROUNDS = 1_000  # whose history stays whole in the ledger
 CHANGES = ("erase", "remove", "certify")  # verbs for trusted operators only
@@ -31,20 +37,41 @@ async def serve(
     brokers: Sequence[Credentials],
     stopped: asyncio.Event,
     *,
-    answers: Mapping[str, Callable[..., object]] = MappingProxyType({}),
+    parent: Sequence[Credentials] = (),
+    answers: Callable[[ChangeLog], Mapping[str, Callable[..., object]]] = lambda _: {},
     trusted: Collection[str] = (),
     health: Health = lambda _: None,
+    enrolment: Path | None = None,  # with a keyholder; only for the first start
 ) -> None:
-    """Serve a job over one broker or several, until stopped."""
+    """Serve a job over one broker or several, until stopped; with a parent, as its region."""
     job = read_job(document)
     plan = plan_without_data(document)
     require_role(brokers, job.name, server=True)
+    if parent:
+        _require_parent(brokers, parent, job.name)
     selector = make_selector(job.selector, read_selection(document, job))
     with closing(Ledger(folder / "ledger.db", kept_rounds=_KEPT_ROUNDS)) as ledger:
-        server = Server(job.name, plan.make, ledger, job.server_rules, selector)
-        end = ServerEnd(server, brokers)
+        privacy = _find_privacy(document, job.name, folder, enrolment, plan.make().max_entry)
+        parts = (plan.make, ledger, job.server_rules, selector, privacy)
+        if parent:
+            name = parent[0].user
+            region = Region(job.name, name, *parts, retry_after_s=job.retry_after_s)
+            server: Server = region
+            end = ServerEnd(server, brokers)
+            meet = partial(end.meet_parent, region)
+            end.parent = ParentEnd(job.name, parent, end.put_from_parent, meet)
+        elif ledger.reader.uplink() is not None:
+            raise BadInput(
+                f"{ledger.path} is the ledger of a region; give the credentials of its parent: "
+                "--parent FILE"
+            )
+        else:
+            server = Server(job.name, *parts)
+            end = ServerEnd(server, brokers)
         changes = _Changes(server, end)
-        verbs = {**answers, "erase": changes.erase, "remove": changes.remove}
+        changed = ledger.log_changes()
+        told = ServerLog(job.name, ledger.reader, changed, lambda: server.workers)
+        verbs = {**answers(changed), "erase": changes.erase, "remove": changes.remove}
         control = Control(verbs, changes=CHANGES, trusted=trusted)
         end.answer = control.answer
         since_s = time.monotonic()
@@ -56,12 +83,58 @@ async def serve(
                 f"{job.name}: {time.monotonic() - since_s:.0f} s, {up} of {len(brokers)} brokers, "
                 f"{len(server.workers)} workers, round {server.reader.count_closed()}, "
                 f"{received / 1e3:,.0f} kB received"
-                + f"; WAITING: {end.problem}"
-                * bool(end.problem)
+                + _describe_parent(server, end.parent)
+                + f"; WAITING: {end.problem}" * bool(end.problem)
             )
 
         gc.freeze()  # a collection that walks all that was loaded lets everybody wait
-        await run_together(end.run(stopped), report_health(health, line, stopped))
+        log("server started", job=job.name, workers=len(server.workers))
+        await run_together(
+            end.run(stopped), report_health(health, line, stopped), told.run(stopped)
+        )
+        log("server stopped", job=job.name)
+
+
+def _require_parent(
+    brokers: Sequence[Credentials], parent: Sequence[Credentials], job: str
+) -> None:
+    """Refuse credentials by which no region can reach a parent."""
+    require_role(parent, job, server=False)
+    above = {(broker.host, broker.port) for broker in parent}
+    for broker in brokers:
+        if (broker.host, broker.port) in above:
+            raise BadInput(
+                f"{broker.host}:{broker.port} is the broker of the region and of its parent; a "
+                "region needs a broker of its own: dealfl broker init FOLDER --parent FILE"
+            )
+    if len({broker.user for broker in parent}) > 1 or parent[0].workers:
+        users = ", ".join(sorted({broker.user for broker in parent}))
+        raise BadInput(f"the parent's credentials are of {users}; a region is one device there")
+    if len({broker.owners_key for broker in (*brokers, *parent)}) > 1:
+        raise BadInput(
+            "the region's broker hashes owners with another key than its parent, so that erasures "
+            "would find nobody; write it with: dealfl broker init FOLDER --parent FILE"
+        )
+
+
+def _describe_parent(server: Server, parent: ParentEnd | None) -> str:
+    """Return whether a region reaches its parent, and why it does not report to it."""
+    if parent is None or not isinstance(server, Region):
+        return ""
+    where = "reached" if parent.is_served else f"not reached {parent.connection.problem}".rstrip()
+    return f", parent {where}" + f"; PARENT: {server.problem}" * bool(server.problem)
+
+
+def _find_privacy(
+    document: Document, job: str, folder: Path, enrolment: Path | None, entry: int | None
+) -> Privacy | None:
+    """Return what keeps sums under masks; None if the job has no keyholder."""
+    keys = read_privacy(document)
+    own = read_enrolment(keys, folder, enrolment, SERVER, SERVER)
+    if own is None:
+        return None
+    bits = find_bits(entry, keys.max_workers, read_job(document).rules.max_examples)
+    return Privacy(Asker(own), job, keys.keyholder, keys.cohort, keys.max_workers, bits)
 
 
 class _Changes:
@@ -82,10 +155,14 @@ class _Changes:
             raise BadInput(f"owners must be hexadecimal digits: {error}") from None
         who = operator if requested_by in ("", operator) else f"{requested_by} by {operator}"
         self._end.send(self._server.erase(request, hashes, time.time(), who).messages)
+        readmits = hashes and split_entry(hashes[0])[0] == READMISSION
+        event = "readmission requested" if readmits else "erasure requested"
+        log(event, reason=who, entries=len(hashes))
         return {"request": request, "owners": len(owners)}
 
     def remove(self, worker: str, operator: str) -> dict[str, object]:
         """Remove a lost worker from the model."""
         msgspec.convert((worker, operator), tuple[str, str])
         self._end.send(self._server.remove(worker, time.time()).messages)
+        log("worker removed", worker=worker, reason=operator)
         return {"removed": worker, "digest": self._server.model.digest()}

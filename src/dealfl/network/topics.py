@@ -8,9 +8,15 @@ Topics contain the epoch of the ledger, so old messages reach nobody.
     dealfl/v1/JOB/EPOCH/model/version       server → all     its number, retained
     dealfl/v1/JOB/EPOCH/up/GATEWAY/WORKER   worker → server
     dealfl/v1/JOB/EPOCH/down/GATEWAY/WORKER server → worker
+    dealfl/v1/JOB/0/up/GATEWAY/WORKER       worker → server  asks for the state
+    dealfl/v1/JOB/0/down/GATEWAY/WORKER     server → worker  the state
     dealfl/v1/JOB/left/GATEWAY              gateway's will   its workers are asleep
     dealfl/v1/JOB/control/ask/OPERATOR      operator → server
     dealfl/v1/JOB/control/answer/OPERATOR   server → operator
+
+What is retained saves time, and nobody relies on it: nodes of a clustered broker retain for
+themselves only. A worker that sees no state asks for it with a packet in the epoch 0, which the
+server answers there; it answers packets of any epoch but its own in this way.
 
 A worker with a connection of its own is its own gateway. The broker lets a user write only to
 topics with its own name as the gateway: the sender of a message is what the broker authenticated.
@@ -25,6 +31,8 @@ import msgspec
 
 from dealfl.errors import BadBytes
 from dealfl.protocol import INLINE_BYTES, MAX_BYTES, PROTOCOL
+
+LOBBY = "0"  # the epoch of those who do not know the server's
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +89,10 @@ class Topics:
         return f"{self.job_part}/control/answer/{operator}"
 
     def parse(self, topic: str) -> tuple[str, ...]:
-        """Return the kind of a topic and the names in it; nothing for topics of other epochs."""
-        gateway, last = ("", *topic.split("/"))[-2:]
+        """Return the kind of a topic and the names in it; a packet of another epoch is "lost"."""
+        epoch, _, gateway, last = ("", "", "", *topic.split("/"))[-4:]
         kinds = {
+            Topics(self.job, epoch).up(gateway, last): ("lost", gateway, last),
             self.up(gateway, last): ("up", gateway, last),
             self.ask(last): ("ask", last),
             self.left(last): ("left", last),
@@ -92,14 +101,17 @@ class Topics:
 
 
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server publishes about itself, retained: its epoch and the limits of packets."""
+    """What the server publishes about itself: its epoch and the limits of packets."""
 
     epoch: str = ""
     online: bool = True
+    connection: str = ""  # another one: the server may have missed who announced itself
     protocol: int = PROTOCOL
     max_bytes: int = MAX_BYTES
     inline_bytes: int = INLINE_BYTES
     spread_s: float = 0.0  # workers return within this time after a failure of the broker
+    path: tuple[str, ...] = ()  # ids of the ledgers from the root to the server's, for regions
+    schema: str = ""  # digest of the schema
 
     def encode(self) -> bytes:
         """Return the state as JSON, which people can read with any MQTT client."""

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
-
 from dealfl.errors import BadBytes
-from dealfl.network.connection import Connection, Delivery, Will
+from dealfl.network.connection import Delivery
 from dealfl.network.credentials import Credentials
 from dealfl.network.pump import RealPump, carry
-from dealfl.network.topics import ServerState, Topics
-from dealfl.protocol import Assembly, Fetch, Message, Published, Update, decode, encode, pack, split
+from dealfl.network.server_link import RETAINED_S, ServerLink
+from dealfl.network.topics import ServerState
+from dealfl.network.worker_log import MessageLog
+from dealfl.protocol import Fetch, Message, Published, Update
+from dealfl.storage import log
 from dealfl.worker import Worker
 
 Fetched = TypeVar("Fetched", int, Published)
 
-_LOG = logging.getLogger("dealfl.network")
 _KEPT_RIDES = 1_000  # delays
 _MAX_PAUSE_S = 120.0  # after rides without a server
-_PATIENCE_S = 20.0  # for a server that is not at this broker, if there are others
 
 
 class Rides:
@@ -63,8 +61,7 @@ class Rides:
             self.count += 1
             delay_s = time.monotonic() - since_s
             self.delays_s = [*self.delays_s[1 - _KEPT_RIDES :], delay_s]
-            extra = {"deal_worker": worker}
-            _LOG.info("announced %.3f s after other traffic began", delay_s, extra=extra)
+            log("announced after other traffic began", worker=worker, delay_s=delay_s)
 
     def end(self, worker: str) -> None:
         """Note that a worker sleeps again."""
@@ -91,11 +88,7 @@ class Rides:
 
 
 class WorkerEnd:
-    """Carries messages between workers and the server.
-
-    The epoch of the server is found in its retained state. When it changes, the workers subscribe
-    again. With several brokers, they look for one at which the server is.
-    """
+    """Carries messages between workers and the server."""
 
     def __init__(
         self,
@@ -103,19 +96,11 @@ class WorkerEnd:
         brokers: Sequence[Credentials],
         workers: Mapping[str, Worker],
     ) -> None:
-        self.connection = Connection(
-            brokers,
-            self._connected,
-            self._received,
-            will=self._will,
-            lost=self._note_loss,
-            spread_s=self._spread_s,
+        self._link = ServerLink(
+            job, brokers, list(workers), self._take, self._meet, lost=self._note_loss
         )
-        self._gateway = brokers[0].user
-        self._topics = Topics(job, "")
-        self._several = len(brokers) > 1
-        self._served = False
-        self._state: ServerState | None = None
+        self.connection = self._link.connection
+        self._retains = True  # until only the server has a version
         self._workers = workers
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pumps = {
@@ -124,12 +109,12 @@ class WorkerEnd:
             )
             for name, worker in workers.items()
         }
-        self._assemblies: dict[str, Assembly] = {}
         self._fetched: tuple[type, asyncio.Future[Any]] | None = None
         self._met = asyncio.Event()
         self._in_use = False
         self.asleep = asyncio.Event()  # all workers are
         self.rides = Rides()
+        self._log = MessageLog()
         self.connection.rest()  # until a worker has something to say
 
     @property
@@ -140,7 +125,7 @@ class WorkerEnd:
     @property
     def is_served(self) -> bool:
         """Whether the server is at this broker."""
-        return self._served and self.connection.is_up
+        return self._link.is_served
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Work until stopped."""
@@ -166,7 +151,10 @@ class WorkerEnd:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._met.wait()
-                newest = await self._fetch("version", int)
+                newest = await self._find_newest()
+                if newest is None:
+                    await self._take_from_server(name)
+                    return
                 if 0 < worker.model_version < newest:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(timeout_s / 2):
@@ -177,18 +165,35 @@ class WorkerEnd:
             self._in_use = False
             self.wake(name)
 
+    async def _find_newest(self) -> int | None:
+        """Return the number of the version that the broker retains; None if it retains none."""
+        if self._retains:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RETAINED_S):
+                    return await self._fetch("version", int)
+        return None
+
     async def _store(self, name: str, message: Published) -> None:
         stored = asyncio.Event()
         self._pumps[name].put([message], stored.set)
         await stored.wait()
 
-    async def _ask(self, worker: Worker) -> Published:
-        """Return the server's answer, which has what changed since the worker's version."""
+    async def _take_from_server(self, name: str) -> None:
+        """Store the last version from the server: the broker does not retain it."""
+        worker = self._workers[name]
+        published = await self._ask(worker)
+        self._retains = False
+        await self._store(name, published)
+        if worker.model_version < published.version:  # the difference was to another model
+            await self._store(name, await self._ask(worker, 0))
+
+    async def _ask(self, worker: Worker, version: int | None = None) -> Published:
+        """Return the server's answer: what changed since the worker's version, or all of it."""
         fetch = Fetch(
             job=worker.job,
             worker=worker.name,
-            epoch=self._topics.epoch,
-            version=worker.model_version,
+            epoch=self._link.topics.epoch,
+            version=worker.model_version if version is None else version,
         )
         answer = self._await(Published)
         self._send(worker.name, [fetch])
@@ -197,8 +202,8 @@ class WorkerEnd:
     async def _fetch(self, part: str, kind: type[Fetched]) -> Fetched:
         """Return what the broker retains: the number of the version, or the version itself."""
         fetched = self._await(kind)
-        self._assemblies.pop(self._topics.model, None)
-        topics = [f"{self._topics.model}/{part}"]
+        self._link.drop_pieces(self._link.topics.model)
+        topics = [f"{self._link.topics.model}/{part}"]
         self.connection.subscribe(topics)
         try:
             return await fetched
@@ -217,47 +222,17 @@ class WorkerEnd:
             if isinstance(part, kind) and not fetched.done():
                 fetched.set_result(part)
 
-    # -- the connection's listener --------------------------------------------------------------
-
-    def _connected(self) -> None:
-        """Look for the server; the workers announce themselves once it is there."""
-        self._note_server(here=False)
-        topics = [self._topics.state]
-        if self._state is not None:
-            self._state = msgspec.structs.replace(self._state, online=False)
-            topics += self._subscriptions()
-        self.connection.subscribe(topics)
-
-    def _note_server(self, *, here: bool) -> None:
-        self._served = here
-        if self._several and not here:
-            asyncio.get_running_loop().call_later(_PATIENCE_S, self._look_elsewhere)
-
-    def _look_elsewhere(self) -> None:
-        if not self._served:
-            self.connection.move()
-
-    def _received(self, delivery: Delivery) -> None:
-        """Take a packet from the broker."""
-        try:
-            if delivery.topic == self._topics.state:
-                self._meet(ServerState.decode(delivery.payload))
-            elif self._take(delivery):
-                return
-        except BadBytes as error:
-            _LOG.warning("%s: packet dropped: %s", delivery.topic, error)
-        self.connection.acknowledge(delivery)
+    # -- the link's listener --------------------------------------------------------------------
 
     def _take(self, delivery: Delivery) -> bool:
         """Take a packet of this epoch; return whether it is acknowledged later."""
         topic = delivery.topic
-        topics = self._topics
-        if not topic.startswith(f"{topics.job_part}/{topics.epoch}/"):
-            return False
+        topics = self._link.topics
         if topic == f"{topics.model}/version":
             self._deliver(_version(delivery.payload))
             return False
-        messages = self._messages(delivery)
+        messages = self._link.read(delivery)
+        self._log.note(messages)
         if topic == topics.all:
             for pump in self._pumps.values():
                 pump.put(messages)
@@ -265,40 +240,18 @@ class WorkerEnd:
         for message in messages:
             self._deliver(message)
         worker = topic.rpartition("/")[2]
-        if not messages or topic != topics.down(self._gateway, worker):
+        if not messages or topic != topics.down(self._link.gateway, worker):
             return False
         self._pumps[worker].put(messages, partial(self.connection.acknowledge, delivery))
         return True
 
-    def _messages(self, delivery: Delivery) -> Sequence[Message]:
-        limit = self._state.max_bytes if self._state else 0
-        model = self._topics.model
-        key = model if delivery.topic.startswith(model) else delivery.topic
-        packet = self._assemblies.setdefault(key, Assembly(limit)).add(delivery.payload)
-        return () if packet is None else decode(packet, limit)
-
-    def _meet(self, state: ServerState) -> None:
-        """Follow the server's epoch; announce the workers to a server that may not know of them."""
-        before = self._state or ServerState(online=False)
-        self._state = state
-        self._note_server(here=state.online)
+    def _meet(self, _: ServerState, is_unknown: bool) -> None:
+        """Announce the workers to a server that may not know of them."""
         self._met.set()
-        if before.epoch != state.epoch:
-            if before.epoch:
-                self.connection.unsubscribe(self._subscriptions())
-            self._topics = Topics(self._topics.job, state.epoch)
-            self._assemblies.clear()
-            self.connection.subscribe(self._subscriptions())
-        if state.online and (not before.online or before.epoch != state.epoch):
+        if is_unknown:
             for name, pump in self._pumps.items():
                 self._workers[name].reconnect()
                 pump.call()
-
-    def _subscriptions(self) -> list[str]:
-        return [
-            self._topics.all,
-            *(self._topics.down(self._gateway, name) for name in self._pumps),
-        ]
 
     def _send(self, worker: str, messages: Sequence[Message]) -> None:
         """Send messages; the connection rests while all workers sleep and none uses the model."""
@@ -310,12 +263,12 @@ class WorkerEnd:
             self.connection.resume()
         if self._workers[worker].is_asleep:
             self.rides.end(worker)
-        if not messages or self._state is None:
+        if not messages or self._link.state is None:
             return
         if self.connection.is_up:
             self.rides.note_call(worker)
-        for piece in split(encode(messages), self._state.inline_bytes):
-            self.connection.publish(self._topics.up(self._gateway, worker), piece)
+            self._log.note(messages)
+        self._link.send(worker, messages)
         trained = any(isinstance(m, Update) and m.learned for m in messages)
         if trained and self.connection.is_up:
             self.connection.traffic.count_training()
@@ -324,12 +277,6 @@ class WorkerEnd:
         """Let workers that ride along wait for their next ride."""
         for name in self.rides.fail():
             self._pumps[name].change(self._workers[name].note_disconnect)
-
-    def _spread_s(self) -> float:
-        return 0.0 if self._state is None else self._state.spread_s
-
-    def _will(self) -> Will:
-        return Will(self._topics.left(self._gateway), pack(b""))
 
 
 def _version(payload: bytes) -> int:

@@ -20,10 +20,13 @@ from dealfl.jobs import (
     plan_without_data,
     read_job,
     read_machine_keys,
+    read_privacy,
 )
 from dealfl.learners import cycles_of
+from dealfl.masks import WORKER, Masker, find_bits
 from dealfl.network.connection import describe, first_of
 from dealfl.network.credentials import Credentials, require_role
+from dealfl.network.enrolments import read_enrolment
 from dealfl.network.feed import Feed
 from dealfl.network.machine import (
     InterfaceCounters,
@@ -58,12 +61,13 @@ class Orders:
     phone_name: str = ""
     machine: Mapping[str, object] = field(default_factory=dict)  # instead of keys of [machine]
     health: Health = lambda _: None
+    enrolment: Path | None = None  # with a keyholder; a gateway's folder has one for each worker
 
 
 async def work(orders: Orders, stopped: asyncio.Event) -> None:
     """Run the workers of one connection until stopped."""
     with ExitStack() as stack:
-        process = _open(orders, stack)
+        process = open_workers(orders, stack)
         end = WorkerEnd(process.job.name, orders.brokers, process.workers)
         feeds = process.feeds
 
@@ -133,7 +137,7 @@ async def work_once(orders: Orders, stopped: asyncio.Event) -> list[CallResult]:
     The session of the last process continues, unless its journal was restored since.
     """
     with ExitStack() as stack:
-        process = _open(orders, stack, once=True)
+        process = open_workers(orders, stack, once=True)
         for feed in process.feeds:
             sum(feed.poll())
         before = {name: _Counts.of(journal) for name, journal in process.journals.items()}
@@ -228,12 +232,13 @@ class _Process:
     feeds: list[Feed] = field(default_factory=list)
 
 
-def _open(orders: Orders, stack: ExitStack, *, once: bool = False) -> _Process:
+def open_workers(orders: Orders, stack: ExitStack, *, once: bool = False) -> _Process:
     """Return workers that are ready to be carried, until the stack closes."""
     document = orders.document
     job = read_job(document)
     plan = plan_without_data(document)
     kept = read_section(document, WorkerKeys, "worker")
+    privacy = read_privacy(document)
     require_role(orders.brokers, job.name, server=False)
     credentials = _require_alike(orders.brokers)
     key = bytes.fromhex(credentials.owners_key)
@@ -247,12 +252,19 @@ def _open(orders: Orders, stack: ExitStack, *, once: bool = False) -> _Process:
     counters = None if once else _find_counters(job, keys, device)
     process = _Process(job, plan, device, counters)
     rules = job.rules
+    bits = None
+    if privacy.keyholder:
+        bits = find_bits(plan.make().max_entry, privacy.max_workers, rules.max_examples)
     first_sleep = rules.make_sleep(job.name, "", rules.min_waiting, rules.max_wait_s)
     for name in credentials.workers or (credentials.user,):
         home = orders.folder / name if credentials.workers else orders.folder
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         journal = stack.enter_context(closing(Journal(home / "journal.db")))
         session = home / "session"  # not in the journal, which may be restored
+        given = orders.enrolment
+        if given is not None and credentials.workers:
+            given = given / f"{name}.enrolment"
+        enrolment = read_enrolment(privacy, home, given, WORKER, name)
         worker = Worker(
             job.name,
             name,
@@ -272,6 +284,7 @@ def _open(orders: Orders, stack: ExitStack, *, once: bool = False) -> _Process:
             enough=job.rules.min_waiting,
             notices_traffic=counters is not None,
             continues=_read_session(session) if once else "",
+            masker=None if enrolment is None else Masker(enrolment, bits),
         )
         if once:
             with suppress(WriteFailed):  # the next process begins another session

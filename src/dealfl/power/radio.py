@@ -187,6 +187,8 @@ class Radio:
     {'training': 1, 'receipt': 1}
     """
 
+    __slots__ = ("_handshake_bytes", "_keep_alive_s", "_link", "_phone", "own", "traffic")
+
     def __init__(
         self,
         phone: Phone,

@@ -6,7 +6,7 @@ this tail cuts it short, so the clock is chosen with the radio's share of the ch
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from msgspec import Struct
 
@@ -38,6 +38,7 @@ class Training(Struct, frozen=True, kw_only=True):
     pages_out: int = 0
     refactorisations: int = 0  # of the factor of a live model; counted only
     wakes: bool = True  # the device, which is not awake anyway
+    rides: bool = False  # other traffic has the radio on, and pays for its tail
     signals: tuple[int, ...] = (LEARN, FORGET)
 
     @property
@@ -122,6 +123,7 @@ class PhoneSpending:
         self._clock = clock or phone_clock(phone)
         self._model = EnergyModel(phone)
         self._fastest = phone.fastest
+        self._with_radio_on = replace(phone, link=replace(phone.link, tail_s=0.0, promotion_j=0.0))
 
     def of(self, training: Training) -> Spent:
         """Return the energy of a training, with the clock as its signals set it."""
@@ -175,12 +177,16 @@ class PhoneSpending:
             for signal, law, count in calls
         ]
 
+    def _is_on(self, training: Training) -> bool:
+        """Return whether the radio is on for other reasons."""
+        return self._base.wifi or not training.wakes or training.rides
+
     def _scaled(self, cycles: float) -> float:
         return self._model.cycles(cycles, 1.0)
 
     def _clocked(self, phases: Sequence[_Phase], training: Training) -> list[_Part]:
         """Return the operating point for each part of the work, as the clock sets it."""
-        tail_s = self.phone.link.tail_s if training.wakes and not self._base.wifi else 0.0
+        tail_s = 0.0 if self._is_on(training) else self.phone.link.tail_s
         clock = self._clock
         parts: list[_Part] = []
         clock.wake(self._base, tail_s, sum(phase.cycles for phase in phases))
@@ -206,8 +212,7 @@ class PhoneSpending:
         The update cuts the tail of the first transfers short. There is no tail if the radio is on
         for other reasons, and only the update if the phone is connected anyway.
         """
-        is_on = self._base.wifi or not training.wakes
-        radio = Radio(self.phone.over(tail_s=0.0) if is_on else self.phone)
+        radio = Radio(self._with_radio_on if self._is_on(training) else self.phone)
         if training.wakes:
             radio.connect(0.0)
             radio.transfer(0.0, "announcement", sent=_ENVELOPE_BYTES)

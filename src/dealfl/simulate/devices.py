@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -36,6 +36,7 @@ from dealfl.worker import MIN_BATTERY, Cost, Device, Meter
 _MAX_WORKERS = 100_000
 _EXPLICIT = ("capacity_j", "operations_per_s", "joules_per_operation", "wake_j")
 _OF_PHONES = ("governor", "frequency_mhz", "base_load", "radio")
+_NO_ENERGY = Energy()
 BASE_LOADS = {base.name.lower(): base for base in BaseLoad}
 
 
@@ -227,16 +228,16 @@ class DeviceState(Struct, frozen=True):
 
     spent: Spent
     battery: tuple[float, float, float]
-    draws: Draws
+    draws: Draws | None  # None before the first
     traffic: Traffic
 
 
 class SimulatedDevice:
     """A worker's device: a meter of the cost of training, and a battery.
 
-    On a charger, the battery charges and training does not drain it. `delays` draws which trainings
-    take `straggler_factor` times as long, with the same energy. With a `radio`, all its traffic
-    counts; the meter only predicts that of a training.
+    On a charger, the battery charges and training does not drain it. `delays` returns the generator
+    that draws which trainings take `straggler_factor` times as long, with the same energy. With a
+    `radio`, all its traffic counts; the meter only predicts that of a training.
 
     Examples
     --------
@@ -244,6 +245,22 @@ class SimulatedDevice:
     >>> device(now_s=20.0).battery
     0.9
     """
+
+    __slots__ = (
+        "_at_s",
+        "_basis",
+        "_delays",
+        "_device",
+        "_known_j",
+        "_level_j",
+        "_make_delays",
+        "_meter",
+        "_power_w",
+        "_radio_energy",
+        "_straggler_factor",
+        "_straggler_share",
+        "radio",
+    )
 
     def __init__(
         self,
@@ -254,21 +271,21 @@ class SimulatedDevice:
         charging_w: float = 0.0,
         straggler_share: float = 0.0,
         straggler_factor: float = 1.0,
-        delays: random.Random | None = None,
+        delays: Callable[[], random.Random] = random.Random,
         radio: Radio | None = None,
     ) -> None:
         self._device = device
         self._meter = meter
         self.radio = radio
-        self.signal = meter.signal
         self._straggler_share = straggler_share
         self._straggler_factor = straggler_factor
-        self._delays = delays or random.Random(0)  # noqa: S311
+        self._make_delays = delays
+        self._delays: random.Random | None = None  # its state takes 2.5 KB
         self._level_j = device.battery * device.capacity_j
         self._power_w = charging_w if device.charging else -idle_w
         self._at_s = self._known_j = 0.0
         self._basis: object = None  # of `_radio_energy`
-        self._radio_energy = Energy()
+        self._radio_energy = _NO_ENERGY
 
     @property
     def spent(self) -> Spent:
@@ -299,12 +316,21 @@ class SimulatedDevice:
         """Start the meter."""
         self._meter.start()
 
+    def signal(self, signal: int, /) -> None:
+        """Take a worker's signal to the clock."""
+        self._meter.signal(signal)
+
     def cost(self, training: Training) -> Cost:
         """Return the cost of work, with a possible delay."""
         cost = self._meter.cost(training)
-        if self._delays.random() >= self._straggler_share:
+        if not self._straggler_share or self._draws().random() >= self._straggler_share:
             return cost
         return dataclasses.replace(cost, elapsed_s=cost.elapsed_s * self._straggler_factor)
+
+    def _draws(self) -> random.Random:
+        if self._delays is None:
+            self._delays = self._make_delays()
+        return self._delays
 
     def __call__(self, now_s: float) -> Device:
         """Return the device with the current charge of its battery."""
@@ -321,15 +347,16 @@ class SimulatedDevice:
 
     def state(self) -> DeviceState:
         """Return the state of the device."""
-        version, numbers, spare = self._delays.getstate()
+        draws = None if self._delays is None else self._delays.getstate()
         battery = (self._level_j, self._at_s, self._known_j)
         traffic = Traffic() if self.radio is None else self.radio.traffic
-        return DeviceState(self._meter.spent, battery, (version, numbers, spare), traffic)
+        return DeviceState(self._meter.spent, battery, draws, traffic)
 
     def restore(self, state: DeviceState) -> None:
         """Resume from a state."""
         self._meter.spent = state.spent
         self._level_j, self._at_s, self._known_j = state.battery
-        self._delays.setstate(state.draws)
+        if state.draws is not None:
+            self._draws().setstate(state.draws)
         if self.radio is not None:
             self.radio.traffic = state.traffic

@@ -10,7 +10,17 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from dealfl.data import Task
-from dealfl.jobs import Data, Document, Job, Plan, read_job, read_plan, read_selection
+from dealfl.jobs import (
+    Data,
+    Document,
+    Job,
+    Plan,
+    PrivacyKeys,
+    read_job,
+    read_plan,
+    read_privacy,
+    read_selection,
+)
 from dealfl.settings import (
     Amount,
     Positive,
@@ -65,6 +75,7 @@ class FleetSpec(Struct, frozen=True, kw_only=True):
     faults: Faults
     radio: RadioKeys
     change: Change
+    privacy: PrivacyKeys
     selection: dict[str, Any]
     fingerprint: str
 
@@ -132,6 +143,7 @@ SECTIONS = (
     "radio",
     "change",
     "machine",
+    "privacy",
     "rewards",
     "selection",
 )
@@ -154,6 +166,7 @@ def read_fleet(document: Document, data: Data | None = None) -> FleetSpec:
     availability = read_variant(document, AVAILABILITIES, "availability")
     radio = read_section(document, RadioKeys, "radio")
     change = read_section(document, Change, "change")
+    privacy = read_privacy(document)
     plan = read_plan(document, job, data)
     devices = read_devices(
         document, radio.rtt_s, radio.tail_s
@@ -171,6 +184,7 @@ def read_fleet(document: Document, data: Data | None = None) -> FleetSpec:
         faults=faults,
         radio=radio,
         change=change,
+        privacy=privacy,
         selection=selection,
         fingerprint=hashlib.sha256(text.encode()).hexdigest(),
     )
@@ -191,6 +205,12 @@ def _require_agreement(document: Document, fleet: FleetSpec) -> None:
             "change.at_h",
             f"change.at_h is {fleet.change.at_h:g}, but {subject.name} has no classes that could "
             "change; remove the section [change]",
+        )
+    if fleet.privacy.keyholder and fleet.privacy.cohort > fleet.workers:
+        raise document.error(
+            "privacy.cohort",
+            f"privacy.cohort is {fleet.privacy.cohort}; the fleet has {fleet.workers} workers, so "
+            "that nothing would ever be opened",
         )
     faults = fleet.faults
     if faults.min_delay_s > faults.max_delay_s:

@@ -13,17 +13,20 @@ from fractions import Fraction
 from functools import cache, partial
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from dealfl.errors import BadBytes, BadInput, DealError, argument
 from dealfl.exact import Statistics, prefer_loops
 from dealfl.jobs import Reading, Records
 from dealfl.learners import StoredRecord, cycles_of, statistics_of
+from dealfl.masks import find_bits
 from dealfl.power import OwnTraffic, PhoneSpending, Radio, Spent
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
+from dealfl.simulate.crew import Crew
 from dealfl.simulate.devices import (
     BASE_LOADS,
     Accounting,
@@ -41,21 +44,27 @@ from dealfl.simulate.outcome import (
     find_better_clock,
     fleet_energy,
 )
+from dealfl.simulate.recalled import Recalled
 from dealfl.simulate.simulation import SERVER, Arrives, FleetSimulation, FleetState, Network
 from dealfl.simulate.split import Split, split_examples
 from dealfl.simulate.traffic import Askers, Traffic
+from dealfl.simulate.vault import Vault, VaultState
 from dealfl.storage import replace_file
-from dealfl.worker import SCHEMES, Device, Journal, PhoneMeter, State, Worker
+from dealfl.worker import SCHEMES, Device, Identity, Journal, PhoneMeter, Record, State, Worker
 
-_MAGIC = b"DEALRUN\x03"
+_MAGIC = b"DEALRUN\x04"
 _MAX_BYTES = 1 << 31
 _STALLED_S = 2 * 86_400.0  # energy budgets start again every 24 hours
 _MAX_REPEATS = 200
 _REPORT_EVERY_S = 600.0  # virtual time
 _SAMPLED_RECORDS = 8
 _MANY_OPERATIONS = 1e9  # about a second of numpy
+_CENTRAL_RECORDS = 1 << 10  # that the central model learns at once
+_VAULT = "keyholder"  # no name of a worker
+_PARTS = ("compute_j", "operating_j", "radio_j")
 
 Report = Callable[[Progress], None]
+_device_of = cache(Device)  # the same object for all phones alike
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +80,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     arrivals: dict[str, int]  # arrival times drawn for each worker
     opened_at_s: float
     wake_ups_of_everyone: int
+    vault: VaultState | None = None  # of a fleet under masks
 
     def write(self, path: Path) -> None:
         """Write the state to a file atomically: after a crash, the old or the new state exists.
@@ -140,6 +150,8 @@ class FleetRun:
         base: Statistics | None = None,
         owners_key: bytes | None = None,
         split: Split | None = None,
+        vault: VaultState | None = None,
+        most_awake: int | None = None,
     ) -> None:
         self.fleet = fleet
         self.ledger = ledger
@@ -151,17 +163,22 @@ class FleetRun:
         groups = [group for group in fleet.devices for _ in range(group.count)]
         width = len(str(len(groups)))
         self.groups = {f"w{number:0{width}}": group for number, group in enumerate(groups, 1)}
-        self.journals = {
-            name: Journal(journal_id=f"{fleet.job.seed}/{name}") for name in self.groups
-        }
+        self.vault = self._make_vault(vault)
+        # of each group of phones: a training leaves nothing behind in it
+        self._spendings: dict[int, PhoneSpending] = {}
         self.devices = {name: self._make_device(name) for name in self.groups}
-        self.workers = {name: self._make_worker(name) for name in self.groups}
+        self._spent_j = np.zeros((len(_PARTS), len(self.groups)))  # as `_energy_j` read it last
+        self._indices = {name: index for index, name in enumerate(self.groups)}
+        self.workers = Crew(
+            self.groups, self._identify, self._make_worker, fleet.job.seed, most_awake
+        )
         self.server = Server(
             fleet.job.name,
             self.split.make,
             ledger,
             fleet.job.server_rules,
             make_selector(fleet.job.selector, fleet.selection),
+            None if self.vault is None else self.vault.make_privacy(),
         )
         self.rounds: list[Round] = []
         self.wake_ups_of_everyone = 0
@@ -173,15 +190,17 @@ class FleetRun:
             for name, stream in streams.items()
         }
         orders = {name: self._order(name, len(stream)) for name, stream in streams.items()}
-        self._streams = {n: _ordered(stream, orders[n]) for n, stream in streams.items()}
+        self._streams = Recalled(lambda name, first: _ordered(streams[name], orders[name], first))
         self._changed = split_fleet(fleet, changed=True) if fleet.change.at_h else None
-        later = zip(self.workers, self._changed.streams if self._changed else (), strict=False)
-        self._changed_streams = {n: _ordered(stream, orders[n]) for n, stream in later}
+        later = dict(
+            zip(self.workers, self._changed.streams if self._changed else (), strict=False)
+        )
+        self._changed_streams = Recalled(
+            lambda name, first: _ordered(later[name], orders[name], first)
+        )
         self.left = {name: len(order) for name, order in orders.items()}
-        self._taken = dict.fromkeys(self.workers, 0)
-        self._times = {
-            name: fleet.arrival.times(self._draw(f"arrival/{name}")) for name in self.workers
-        }
+        self._left = sum(self.left.values())
+        self._times = Recalled(self._arrivals)
         asks = fleet.radio.uses_per_day
         zipf = fleet.radio.uses_zipf
         self.simulation = FleetSimulation(
@@ -202,11 +221,20 @@ class FleetRun:
                 for name, stream in streams.items()
                 if len(stream) and asks
             },
+            keyholder=None if self.vault is None else self.vault.keyholder,
+            awake=self._awake,
         )
         self.simulation.set_action(Arrives, self._take_arrival)
-        for index, name in enumerate(self.workers):
-            awake = fleet.availability.awake(index, self._draw(f"awake/{name}"))
-            self.simulation.follow(name, awake)
+        for name in self.workers:
+            self.simulation.follow(name)
+
+    def _arrivals(self, name: str, first: int) -> Iterator[tuple[float, int]]:
+        times = self.fleet.arrival.times(self._draw(f"arrival/{name}"))
+        return islice(times, first, None)
+
+    def _awake(self, name: str, first: int) -> Iterator[tuple[float, float]]:
+        draw = self._draw(f"awake/{name}")
+        return islice(self.fleet.availability.awake(self._indices[name], draw), first, None)
 
     def _order(self, name: str, count: int) -> Sequence[int]:
         """Return the order in which the examples of a worker come, again and again if they do."""
@@ -214,8 +242,8 @@ class FleetRun:
         if not fleet.arrival.is_endless or not count:
             return range(count)
         until_s = 3600.0 * fleet.job.max_h
-        times = fleet.arrival.times(self._draw(f"arrival/{name}"))
-        arriving = (batch for _, batch in takewhile(lambda each: each[0] <= until_s, times))
+        times = takewhile(lambda each: each[0] <= until_s, self._arrivals(name, 0))
+        arriving = (batch for _, batch in times)
         total = self._initial[name] + sum(arriving)
         order = list(range(count))
         draw = self._draw(f"recurs/{name}")
@@ -229,6 +257,14 @@ class FleetRun:
         """Return the seeded random generator of a purpose."""
         return random.Random(f"{self.fleet.job.seed}/{purpose}")  # noqa: S311
 
+    def _make_vault(self, state: VaultState | None) -> Vault | None:
+        keys, job = self.fleet.privacy, self.fleet.job
+        if not keys.keyholder:
+            return None
+        entry = self.split.make().max_entry
+        bits = find_bits(entry, len(self.groups), job.rules.max_examples)
+        return Vault(keys, job.name, self.groups, bits, state)
+
     def _make_network(self) -> Network:
         faults = self.fleet.faults
         return Network(
@@ -239,52 +275,70 @@ class FleetRun:
             self.fleet.job.seed,
         )
 
-    def _make_worker(self, name: str) -> Worker:
+    def _identify(self, name: str) -> Identity:
+        device = self.devices[name]
+        secret = b""
+        if self.fleet.worker.validation_share:
+            secret = self._draw(f"held back/{name}").randbytes(32)  # the same for the same seed
+        masker = None if self.vault is None else self.vault.make_masker(name)
+        least = self.groups[name].min_battery
+        return Identity(name, device, device, device, least, secret, masker)
+
+    def _make_worker(self, identity: Identity, journal: Journal) -> Worker:
         job = self.fleet.job
         return Worker(
             job.name,
-            name,
+            identity.name,
             self.split.make,
-            self.journals[name],
-            self.devices[name],
+            journal,
+            identity.meter,
             key=self._owners_key,
-            secret=self._draw(f"held back/{name}").randbytes(32),  # the same for the same seed
+            secret=identity.secret,
             scheme_name=job.scheme,
             forget_fraction=job.forget_fraction,
             announce_every_s=self.fleet.faults.announce_every_s,
             retry_after_s=job.retry_after_s,
-            device=self.devices[name],
-            min_battery=self.groups[name].min_battery,
+            device=identity.device,
+            min_battery=identity.min_battery,
             sleeps=job.first_sleep,
             min_examples=job.rules.min_examples_per_update,
             enough=job.rules.min_waiting,
             notices_traffic=self.fleet.radio.own_per_hour > 0,
-            clock=self.devices[name],
+            clock=identity.clock,
             keys=self.fleet.worker,
+            masker=identity.masker,
         )
 
     def _make_device(self, name: str) -> SimulatedDevice:
         group = self.groups[name]
         faults = self.fleet.faults
-        charging = self._draw(f"charging/{name}").random() < group.charging_share
+        share = group.charging_share
+        charging = share > 0 and self._draw(f"charging/{name}").random() < share
+        delays = (
+            partial(self._draw, f"straggler/{name}") if faults.straggler_share else random.Random
+        )
         return SimulatedDevice(
-            Device(group.device, group.capacity_j, group.battery, charging),
+            _device_of(group.device, group.capacity_j, group.battery, charging),
             self._make_meter(group),
             idle_w=group.idle_w,
             charging_w=group.charging_w,
             straggler_share=faults.straggler_share,
             straggler_factor=faults.straggler_factor,
-            delays=self._draw(f"straggler/{name}"),
+            delays=delays,
             radio=self._make_radio(name, group),
         )
 
     def _make_meter(self, group: Devices) -> Accounting:
         if group.profile is None:
             return SpeedMeter(group.operations_per_s, group.joules_per_operation, group.wake_j)
-        laws = cycles_of(self.fleet.learner)
-        cycles = laws.of_resident if self.fleet.worker.is_resident else laws.of_worker
-        base = BASE_LOADS[group.base_load]
-        return PhoneMeter(PhoneSpending(group.profile, cycles, base, group.make_clock()))
+        spending = self._spendings.get(id(group))
+        if spending is None:
+            laws = cycles_of(self.fleet.learner)
+            cycles = laws.of_resident if self.fleet.worker.is_resident else laws.of_worker
+            base = BASE_LOADS[group.base_load]
+            spending = PhoneSpending(group.profile, cycles, base, group.make_clock())
+            self._spendings[id(group)] = spending
+        return PhoneMeter(spending)
 
     def _make_radio(self, name: str, group: Devices) -> Radio | None:
         keys = self.fleet.radio
@@ -313,11 +367,12 @@ class FleetRun:
             self.simulation.traffic.state.wanted.add(name)
 
     def _arrive(self, name: str, count: int) -> None:
-        rows = list(islice(self._streams[name], count))
+        rows = self._streams.take(name, count)
         if self._changed is not None:
-            changed = list(islice(self._changed_streams[name], count))
+            changed = self._changed_streams.take(name, count)
             rows = changed if self._is_changed else rows
         self.left[name] -= len(rows)
+        self._left -= len(rows)
         if rows:
             self.simulation.traffic.arrive(name, len(rows), self.simulation.now_s)
             self.workers[name].ingest(rows)
@@ -335,8 +390,7 @@ class FleetRun:
     def _expect(self, name: str) -> None:
         if self.simulation.healed or not self.left[name]:
             return
-        self._taken[name] += 1
-        for moment_s, count in islice(self._times[name], 1):
+        for moment_s, count in self._times.take(name, 1):
             self.simulation.schedule(moment_s, Arrives(name, count))
 
     def _take_arrival(self, event: Arrives) -> None:
@@ -349,8 +403,7 @@ class FleetRun:
     def _note_round(self) -> None:
         self._note_closed()
         self._opened_at_s = self.simulation.now_s
-        able = (row.fits and row.waiting > 0 for row in self.server.workers.values())
-        self.wake_ups_of_everyone += sum(able)
+        self.wake_ups_of_everyone += self.server.tally.able
         if self.fleet.arrival.each_round and not self.simulation.healed:
             for name in self.workers:
                 self._arrive(name, self.fleet.arrival.each_round)
@@ -373,7 +426,8 @@ class FleetRun:
             evaluated = row.number % every == 0 and not self.simulation.healed
             figures = self.ledger.reader.round_figures(row.number)
             before = self._examples
-            self._examples = learned, evicted = self.ledger.count_examples()
+            tally = self.server.tally
+            self._examples = learned, evicted = tally.learned, tally.evicted
             self.rounds.append(
                 Round(
                     number=row.number,
@@ -404,7 +458,7 @@ class FleetRun:
         qualities = (
             closed.quality for closed in reversed(self.rounds) if closed.quality is not None
         )
-        learned, evicted = self.ledger.count_examples()
+        tally = self.server.tally
         self._progress(
             Progress(
                 rounds=len(self.rounds),
@@ -414,17 +468,22 @@ class FleetRun:
                 quality=next(qualities, None),
                 workers=self.fleet.workers,
                 asleep=len(self.simulation.asleep),
-                selected=sum(row.training for row in self.server.workers.values()),
-                learned=learned,
-                evicted=evicted,
+                selected=tally.training,
+                learned=tally.learned,
+                evicted=tally.evicted,
                 **self._energy_j(),
                 last=self.rounds[-1] if self.rounds else None,
             )
         )
 
     def _energy_j(self) -> dict[str, float]:
-        parts = zip(*(device.parts_j for device in self.devices.values()), strict=True)
-        return dict(zip(("compute_j", "operating_j", "radio_j"), map(sum, parts), strict=True))
+        """Return the joules of all devices; only those are read that may have spent some."""
+        touched = self.simulation.touched
+        for name in touched & self._indices.keys():
+            self._spent_j[:, self._indices[name]] = self.devices[name].parts_j
+        touched.clear()
+        totals = np.add.accumulate(self._spent_j, axis=1)[:, -1]  # in order: always the same bits
+        return dict(zip(_PARTS, totals.tolist(), strict=True))
 
     def erase(self, request: str, entries: Sequence[bytes], requested_by: str) -> None:
         """Ask all workers to forget; the same request again changes nothing."""
@@ -466,24 +525,21 @@ class FleetRun:
 
     def _nothing_left(self) -> bool:
         is_open = self.ledger.rounds.find_open() is not None
-        return not (any(self.left.values()) or is_open or self.waiting())
-
-    def waiting(self) -> int:
-        """Return the number of examples that wait to be learned."""
-        return sum(journal.count(State.WAITING) for journal in self.journals.values())
+        return not (self._left or is_open or self.workers.waiting)
 
     def close(self) -> None:
         """Close ledger and journals."""
-        for database in self._databases().values():
-            database.close()
-
-    def _databases(self) -> dict[str, Ledger | Journal]:
-        return {SERVER: self.ledger, **self.journals}
+        self.ledger.close()
+        self.workers.close()
+        if self.vault is not None:
+            self.vault.journal.close()
 
     @property
     def size_bytes(self) -> int:
         """Size of ledger and journals."""
-        return sum(database.size_bytes for database in self._databases().values())
+        vault = 0 if self.vault is None else self.vault.journal.size_bytes
+        workers = sum(member.size_bytes for member in self.workers.values())
+        return self.ledger.size_bytes + workers + vault
 
     # -- resuming -------------------------------------------------------------------------------
 
@@ -493,13 +549,16 @@ class FleetRun:
             fleet=self._fingerprint(),
             owners_key=self._owners_key,
             simulation=self.simulation.fleet_state(),
-            contents={name: database.content for name, database in self._databases().items()},
+            contents={SERVER: self.ledger.content}
+            | {name: member.content for name, member in self.workers.items()}
+            | ({} if self.vault is None else {_VAULT: self.vault.journal.content}),
             devices={name: device.state() for name, device in self.devices.items()},
             rounds=self.rounds,
             left=self.left,
-            arrivals=self._taken,
+            arrivals=self._times.taken,
             opened_at_s=self._opened_at_s,
             wake_ups_of_everyone=self.wake_ups_of_everyone,
+            vault=None if self.vault is None else self.vault.state,
         )
 
     def restore(self, state: RunState) -> None:
@@ -509,38 +568,36 @@ class FleetRun:
                 "the job, its data or its base model changed since the run was interrupted; "
                 f"undo the change, or start again with {argument('restart', True)}"
             )
-        for name, database in self._databases().items():
-            database.replace_content(state.contents[name]())
-        for name in self.journals:
+        self.ledger.replace_content(state.contents[SERVER]())
+        if self.vault is not None:
+            self.vault.journal.replace_content(state.contents[_VAULT]())
+        for name in self.workers:
+            self.workers.restore(name, state.contents[name]())
             self.devices[name].restore(state.devices[name])
-            arrived = self.left[name] - state.left[name]
-            _skip(self._streams[name], arrived)
-            if self._changed is not None:
-                _skip(self._changed_streams[name], arrived)
-            _skip(self._times[name], state.arrivals[name])
+        arrived = {name: self.left[name] - state.left[name] for name in self.workers}
+        self._streams.resume(arrived)
+        self._changed_streams.resume(arrived)
         self.server.reload()
         self.simulation.restore_fleet(state.simulation)
         self.simulation.over = self.server.finished
         self.rounds = list(state.rounds)
         self.left = state.left
-        self._taken = state.arrivals
+        self._left = sum(self.left.values())
+        self._times.resume(state.arrivals)
+        self.simulation.touched.update(self.workers)
         self._examples = sum(r.learned for r in self.rounds), sum(r.evicted for r in self.rounds)
         self._opened_at_s = state.opened_at_s
         self.wake_ups_of_everyone = state.wake_ups_of_everyone
 
 
-def _ordered(stream: Records, order: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-    """Yield records in an order in which they may recur."""
+def _ordered(stream: Records, order: Sequence[int], first: int) -> Iterator[tuple[str, bytes]]:
+    """Yield records in an order in which they may recur, without the first ones."""
     if isinstance(order, range):
-        yield from stream
+        yield from stream[first:]
         return
     records = list(stream)
-    for index in order:
+    for index in islice(order, first, None):
         yield records[index]
-
-
-def _skip(things: Iterator[object], count: int) -> None:
-    next(islice(things, count, count), None)
 
 
 # -- from start to end ---------------------------------------------------------------------------
@@ -575,10 +632,12 @@ def start_run(
     base: Statistics | None = None,
     owners_key: bytes | None = None,
     split: Split | None = None,
+    most_awake: int | None = None,
 ) -> FleetRun:
     """Return a run at its start, or at a saved state; its examples may be split already."""
     key = owners_key if state is None else state.owners_key
-    run = FleetRun(fleet, Ledger(ledger), progress, base, key, split)
+    vault = None if state is None else state.vault
+    run = FleetRun(fleet, Ledger(ledger), progress, base, key, split, vault, most_awake)
     if _plan_operations(run) >= _MANY_OPERATIONS:
         prefer_loops()
     if state is None:
@@ -614,7 +673,7 @@ def finish(run: FleetRun) -> Outcome:
     for radio in radios:
         radio.keep_alive(run.simulation.now_s)
     _deliver_all(run)
-    server, journals = run.server, run.journals.values()
+    server, held = run.server, _Held(run)
     spent = [device.spent for device in run.devices.values()]
     return Outcome(
         job=run.fleet.job.name,
@@ -626,19 +685,18 @@ def finish(run: FleetRun) -> Outcome:
         min_waiting=run.fleet.job.rules.min_waiting,
         changed_at_s=3600.0 * run.fleet.change.at_h,
         rounds=run.finished_rounds(),
-        participants=_participants(run),
+        participants=_participants(run, held),
         ended=ended,
         metric=run.split.metric,
         quality=run.quality(),
         tested=run.split.tested,
         trivial=run.split.trivial,
         selector=run.fleet.job.selector,
-        learned=sum(journal.state.learned for journal in journals),
-        evicted=sum(journal.state.forgotten for journal in journals),
-        quarantined=len(run.split.quarantine)
-        + sum(len(journal.quarantined()) for journal in journals),
-        first_quarantined=_first_quarantined(run),
-        not_learned=sum(run.left.values()) + run.waiting(),
+        learned=sum(worker.learned for worker in held.workers.values()),
+        evicted=held.evicted,
+        quarantined=len(run.split.quarantine) + held.quarantined,
+        first_quarantined=_first_quarantined(run) or held.first_quarantined,
+        not_learned=sum(run.left.values()) + run.workers.waiting,
         updates=sum(row.counted for row in server.workers.values()),
         energy=fleet_energy(
             spent,
@@ -654,10 +712,10 @@ def finish(run: FleetRun) -> Outcome:
         law_error=server.predictions.median_law_error,
         virtual_s=virtual_s,
         digest=server.model.digest(),
-        central_digest=_train_centrally(run),
-        notes=run.split.notes,
-        recovered=sum(journal.state.recovered for journal in journals),
-        alarms=sum(journal.state.drift.alarms for journal in journals),
+        central_digest=held.digest(),
+        notes=(*run.split.notes, *_note_unopened(run)),
+        recovered=held.recovered,
+        alarms=held.alarms,
         single_updates=sum(
             selection.learned + selection.evicted == 1
             for selection in run.ledger.reader.selections()
@@ -678,13 +736,9 @@ def _better_clocks(run: FleetRun, spent: Sequence[Spent]) -> dict[str, tuple[flo
 
 
 def _first_quarantined(run: FleetRun) -> str:
-    """Return the place of the first quarantined row, or the reason for the first record."""
-    if run.split.quarantine.first:
-        return run.split.quarantine.first[0].location
-    for name, journal in run.journals.items():
-        for _, reason in journal.quarantined():
-            return f"{name}: {reason}"
-    return ""
+    """Return the place of the first quarantined row; empty if there is none."""
+    first = run.split.quarantine.first
+    return first[0].location if first else ""
 
 
 def _deliver_all(run: FleetRun) -> None:
@@ -692,7 +746,7 @@ def _deliver_all(run: FleetRun) -> None:
     run.server.drain()
     run.simulation.heal()
     for _ in range(_MAX_REPEATS):
-        due_s = max(journal.next_send_s() or 0.0 for journal in run.journals.values())
+        due_s = max(worker.next_send_s or 0.0 for worker in run.workers.values())
         run.simulation.run(max(due_s, run.simulation.now_s + run.fleet.job.rules.ttl_s))
         if _is_all_delivered(run):
             return
@@ -700,32 +754,43 @@ def _deliver_all(run: FleetRun) -> None:
 
 
 def _is_all_delivered(run: FleetRun) -> bool:
-    if run.ledger.rounds.find_open() is not None or run.ledger.updates.waiting():
+    if run.ledger.rounds.find_open() is not None:
         return False
-    return not any(journal.outgoing for journal in run.journals.values())
+    if any(worker.has_outgoing for worker in run.workers.values()):
+        return False
+    if run.vault is None:
+        return not run.ledger.updates.waiting()
+    return run.ledger.reader.masks().request is None  # a few may wait for a cohort
 
 
-def _participants(run: FleetRun) -> tuple[Participant, ...]:
+def _note_unopened(run: FleetRun) -> list[str]:
+    """Return how many updates of a fleet under masks wait for a cohort."""
+    count = len(run.server.list_unopened())
+    cohort = run.fleet.privacy.cohort
+    return [f"{count} updates that wait for fresh examples of {cohort} workers"] if count else []
+
+
+def _participants(run: FleetRun, held: _Held) -> tuple[Participant, ...]:
     figures = {worker.row.name: worker for worker in run.ledger.reader.workers()}
-    own = Fraction(run.fleet.job.forget_fraction)
+    job_theta = Fraction(run.fleet.job.forget_fraction)
 
     def participant(name: str, device: SimulatedDevice) -> Participant:
         spent = device.spent
         chosen = figures.get(name)
-        journal = run.journals[name]
+        own = held.workers[name]
         return Participant(
             name=name,
             device=run.groups[name].device,
             selected=chosen.selected if chosen else 0,
             replied=chosen.replied if chosen else 0,
-            learned=journal.state.learned,
-            held=journal.count(State.LEARNED),
+            learned=own.learned,
+            held=own.held,
             compute_j=spent.compute.total_j,
             operating_j=spent.operating.total_j,
             radio_j=spent.radio.total_j,
             by_cause_j=spent.whole.by_cause_j,
             battery=device(run.simulation.now_s).battery,
-            forget_fraction=float(own if journal.state.theta is None else journal.state.theta),
+            forget_fraction=float(job_theta if own.theta is None else own.theta),
             radio=run.groups[name].radio if device.radio else "",
             delay_s=run.simulation.traffic.mean_delay_s(name),
         )
@@ -733,16 +798,60 @@ def _participants(run: FleetRun) -> tuple[Participant, ...]:
     return tuple(participant(name, device) for name, device in run.devices.items())
 
 
-def _train_centrally(run: FleetRun) -> str:
-    """Return the digest of training on the base and all learned records on one computer."""
-    make, journals = run.split.make, run.journals.values()
-    central = make()
-    if central.whole_owners:  # an owner of histories may be on several workers
-        together = [record for journal in journals for record in journal.records(State.LEARNED)]
-        statistics = statistics_of(make, together)[0]  # smaller than a second model
-        return (statistics if run.base is None else run.base + statistics).digest()
-    if run.base is not None:
-        central.merge(run.base)
-    for journal in journals:
-        central.merge(statistics_of(make, journal.records(State.LEARNED))[0])
-    return central.digest()
+class _HeldBy(NamedTuple):
+    """What a journal says of its worker at the end."""
+
+    learned: int  # records, so far
+    held: int
+    theta: Fraction | None
+
+
+class _Held:
+    """What all journals hold at the end of a run, read one after the other.
+
+    A model of the base and all learned records is trained from them on one computer.
+    """
+
+    def __init__(self, run: FleetRun) -> None:
+        self._make = run.split.make
+        self._central = self._make()
+        self._others = [] if run.base is None else [run.base]  # that no journal has
+        if run.vault is not None:
+            unopened = run.server.list_unopened()
+            self._others.append(-run.vault.unmask(unopened, self._central, run.server.epoch))
+        self._records: list[Record] = []  # that the central model lacks
+        self.workers: dict[str, _HeldBy] = {}
+        self.evicted = self.recovered = self.alarms = self.quarantined = 0
+        self.first_quarantined = ""
+        for name, journal in run.workers.journals():
+            self._add(name, journal)
+
+    def _add(self, name: str, journal: Journal) -> None:
+        state = journal.state
+        learned = journal.records(State.LEARNED)
+        self.workers[name] = _HeldBy(state.learned, len(learned), state.theta)
+        self.evicted += state.forgotten
+        self.recovered += state.recovered
+        self.alarms += state.drift.alarms
+        quarantined = journal.quarantined()
+        self.quarantined += len(quarantined)
+        if quarantined and not self.first_quarantined:
+            self.first_quarantined = f"{name}: {quarantined[0][1]}"
+        self._records += learned
+        # an owner of histories may be on several workers: all of them are learned at once
+        if len(self._records) >= _CENTRAL_RECORDS and not self._central.whole_owners:
+            self._learn()
+
+    def _learn(self) -> None:
+        self._central.merge(statistics_of(self._make, self._records)[0])
+        self._records = []
+
+    def digest(self) -> str:
+        """Return the digest of training on one computer."""
+        if not self._central.whole_owners:
+            self._learn()
+            for statistics in self._others:
+                self._central.merge(statistics)
+            return self._central.digest()
+        whole = statistics_of(self._make, self._records)[0]  # smaller than a second model
+        return sum(self._others, whole).digest()

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from dealfl.data.sources import Bounded, WordColumn
 from dealfl.features import MAPS
-from dealfl.jobs import SOURCES, Job, MachineKeys
+from dealfl.jobs import SOURCES, Job, MachineKeys, PrivacyKeys
 from dealfl.learners import LEARNERS
 from dealfl.power import Profile
 from dealfl.registry import load_plugin, plugins
@@ -65,10 +65,12 @@ def describe_keys() -> str:
 def find_keys(part: str) -> list[dict[str, str]]:
     """Return the keys whose name or meaning contains a text, with what each takes and means."""
     found = []
+    wanted = {part.casefold(), part.casefold().replace("theta", "θ")}
     for title, section in _sections():
         for key, (takes, default, meaning) in key_cells(section).items():
             name = ".".join(filter(None, (_section_name(title), key)))
-            if key not in _NO_KEYS and part.casefold() in f"{name} {meaning}".casefold():
+            text = f"{name} {meaning}".casefold()
+            if key not in _NO_KEYS and any(word in text for word in wanted):
                 cells = {"takes": takes, "default": default.strip("`"), "meaning": meaning}
                 found.append({"key": name, "section": title, **cells})
     return found
@@ -103,6 +105,7 @@ def _sections() -> Iterator[Titled]:
     yield "[radio]", RadioKeys
     yield "[change]", Change
     yield "[machine]", MachineKeys
+    yield "[privacy]", PrivacyKeys
     yield "[rewards]", RewardWeights
     yield from _of_names("[selection]", SELECTORS.usable())
     yield from nested_sections("A phone's file", Profile)

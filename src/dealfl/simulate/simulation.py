@@ -11,15 +11,16 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
+from dealfl.keyholder import Keyholder
 from dealfl.protocol import Assignment, Message, Published, Pump, Step
 from dealfl.server import Server
+from dealfl.simulate.recalled import Recalled
 from dealfl.simulate.traffic import Askers, RadioKeys, Traffic, TrafficState
-from dealfl.worker import Worker
+from dealfl.worker import Accepted
 
 Draws = tuple[int, tuple[int, ...], float | None]  # state of a random generator
 
@@ -121,6 +122,35 @@ class SimulationState(msgspec.Struct, frozen=True, kw_only=True):
     draws: Draws
 
 
+class AnyWorker(Protocol):
+    """A worker as an event loop calls it: a `Worker`, or a member of a `Crew`."""
+
+    name: str
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it needs no connection until it calls."""
+
+    @property
+    def model_version(self) -> int:
+        """The version of the published model that it holds."""
+
+    def handle(self, messages: Iterable[Message], now_s: float) -> Step:
+        """Process messages."""
+
+    def ingest(self, rows: Sequence[tuple[str, bytes]]) -> Accepted:
+        """Store new records."""
+
+    def note_disconnect(self) -> None:
+        """Note that the connection was lost."""
+
+    def note_traffic(self, is_on: bool, now_s: float) -> bool:
+        """Note whether other traffic has the radio on; return whether a call now is worth it."""
+
+    def note_use(self, owner: str) -> None:
+        """Count what a prediction for an owner reads as used now."""
+
+
 class Simulation:
     """An event loop that delivers messages and calls server and workers in virtual time.
 
@@ -131,12 +161,14 @@ class Simulation:
     def __init__(
         self,
         server: Server,
-        workers: Iterable[Worker],
+        workers: Iterable[AnyWorker],
         network: Network | None = None,
         start_s: float = 0.0,
+        keyholder: Keyholder | None = None,
     ) -> None:
         self.server = server
         self.workers = {worker.name: worker for worker in workers}
+        self.keyholder = keyholder
         self.network = network or Network()
         self.now_s = start_s
         self.asleep: set[str] = set()
@@ -149,21 +181,30 @@ class Simulation:
             Wake: self._wake_due,
             Deliver: self._deliver,
         }
-        for name in self.workers:
+        for name in (*self.workers, *([keyholder.name] if keyholder else [])):
             self.wake(name, start_s)
 
+    def _find_end(self, name: str) -> Server | AnyWorker | Keyholder | None:
+        if name == SERVER:
+            return self.server
+        if self.keyholder is not None and name == self.keyholder.name:
+            return self.keyholder
+        return self.workers.get(name)
+
     def _pump(self, name: str) -> Pump:
-        if name in self._pumps:
-            return self._pumps[name]
+        pump = self._pumps.get(name)
+        if pump is None:
+            handle, carry = partial(self._handle, name), partial(self.carry, name)
+            pump = self._pumps[name] = Pump(handle, carry, partial(self._expect_call, name))
+        return pump
 
-        def handle(messages: Iterable[Message], now_s: float) -> Step:
-            end = self.server if name == SERVER else self.workers[name]
-            return end.handle(messages, now_s)
+    def _handle(self, name: str, messages: Iterable[Message], now_s: float) -> Step:
+        end = self._find_end(name)
+        assert end is not None, "only ends that exist are called"
+        return end.handle(messages, now_s)
 
-        def expect_call(moment_s: float) -> None:
-            self.schedule(moment_s, Wake(name, moment_s))
-
-        return self._pumps.setdefault(name, Pump(handle, partial(self.carry, name), expect_call))
+    def _expect_call(self, name: str, moment_s: float) -> None:
+        self.schedule(moment_s, Wake(name, moment_s))
 
     def set_action(self, kind: type[Event], action: Callable[[Any], None]) -> None:
         """Set the function that handles a kind of event."""
@@ -190,8 +231,8 @@ class Simulation:
             self.call(event.name, ())
 
     def call(self, name: str, messages: Iterable[Message]) -> None:
-        """Hand messages to the server or an awake worker, and send the replies."""
-        if name == SERVER or (name in self.workers and name not in self.asleep):
+        """Hand messages to the server, the keyholder or an awake worker, and send the replies."""
+        if name not in self.asleep and self._find_end(name) is not None:
             self._pump(name).turn(messages, self.now_s)
 
     def wake(self, name: str, moment_s: float) -> None:
@@ -218,7 +259,8 @@ class Simulation:
         fetches = self.fetches_eagerly and isinstance(event.message, Assignment)
         if fetches and self._published is not None:
             messages.insert(0, self._published)
-        if event.name == SERVER or not self.workers[event.name].is_asleep:  # else it is lost
+        worker = self.workers.get(event.name)
+        if worker is None or not worker.is_asleep:  # else it is lost
             self.call(event.name, messages)
 
     def state(self) -> SimulationState:
@@ -240,7 +282,7 @@ class Simulation:
         self.now_s = state.now_s
         self._order = state.order
         self._queue = list(state.queue)  # a sorted list is a heap
-        for name in (SERVER, *self.workers):
+        for name in (SERVER, *self.workers, *([self.keyholder.name] if self.keyholder else [])):
             self._pump(name).due_s = state.wake_at_s.get(name, float("inf"))
         self.asleep = set(state.asleep)
         self._published = state.published
@@ -269,7 +311,7 @@ class FleetSimulation(Simulation):
     def __init__(
         self,
         server: Server,
-        workers: Iterable[Worker],
+        workers: Iterable[AnyWorker],
         network: Network,
         *,
         dropout_share: float,
@@ -279,8 +321,10 @@ class FleetSimulation(Simulation):
         traffic: Traffic,
         keys: RadioKeys,
         askers: Mapping[str, Askers],
+        awake: Callable[[str, int], Iterator[tuple[float, float]]],
+        keyholder: Keyholder | None = None,
     ) -> None:
-        super().__init__(server, workers, network)
+        super().__init__(server, workers, network, keyholder=keyholder)
         self._dropout_share = dropout_share
         self._seed = seed
         self._opened = opened
@@ -291,9 +335,9 @@ class FleetSimulation(Simulation):
         self._uses_per_day = keys.uses_per_day
         self._notice_s = keys.notice_s
         self._fetches_with_calls = keys.fetch == "calls"
-        self._reasons: dict[str, set[str]] = {name: set() for name in self.workers}
-        self._intervals: dict[str, Iterator[tuple[float, float]]] = {}
-        self._taken: dict[str, int] = {}  # number of intervals that were scheduled
+        self._reasons: dict[str, set[str]] = {}  # of those that are absent
+        self.touched: set[str] = set()  # workers that may have spent energy
+        self._intervals = Recalled(awake)
         self.healed = False
         self.over = False  # what is sent after the last round belongs to no round
         self.set_action(Returns, lambda event: self._return(event.name, event.reason))
@@ -304,24 +348,26 @@ class FleetSimulation(Simulation):
     def call(self, name: str, messages: Iterable[Message]) -> None:
         """Hand messages over, unless the worker drops out at this moment."""
         given = list(messages)
+        self.touched.add(name)
         for message in given:
             if isinstance(message, Assignment) and self._drops_out(name, message.round):
                 self._leave(name, "dropped out")
                 back_s = max(message.deadline_s, self.now_s)
                 self.schedule(back_s, Returns(name, "dropped out"))
-        if name != SERVER and name not in self.asleep and not self.over:
+        if name in self.workers and name not in self.asleep and not self.over:
             for message in given:
                 self.traffic.receive(name, message, self.now_s)
         super().call(name, given)
         if name in self.traffic.state.wanted and any(isinstance(m, Assignment) for m in given):
             self._fetch(name)
-        if name != SERVER and self.workers[name].is_asleep:
+        if name in self.workers and self.workers[name].is_asleep:
             self.traffic.disconnect(name, self.now_s)
 
     def carry(self, sender: str, messages: Sequence[Message]) -> None:
         """Carry messages, and report new rounds and versions."""
         super().carry(sender, messages)
-        if sender != SERVER and not self.over:
+        self.touched.add(sender)
+        if sender in self.workers and not self.over:
             self.traffic.send(sender, messages, self.now_s)
         if sender == SERVER:
             if any(isinstance(message, Published) for message in messages):
@@ -335,10 +381,8 @@ class FleetSimulation(Simulation):
         draw = random.Random(f"{self._seed}/dropout/{name}/{round_number}")  # noqa: S311
         return draw.random() < self._dropout_share
 
-    def follow(self, name: str, intervals: Iterator[tuple[float, float]]) -> None:
-        """Keep a worker awake only during these intervals."""
-        self._intervals[name] = intervals
-        self._taken[name] = 0
+    def follow(self, name: str) -> None:
+        """Keep a worker awake only during its intervals."""
         self._leave(name, "away")
         self._next_interval(name)
 
@@ -347,8 +391,7 @@ class FleetSimulation(Simulation):
         self._next_interval(event.name)
 
     def _next_interval(self, name: str) -> None:
-        for from_s, to_s in islice(self._intervals[name], 1):
-            self._taken[name] += 1
+        for from_s, to_s in self._intervals.take(name, 1):
             self.schedule(from_s, Returns(name, "away"))
             if to_s != float("inf"):
                 self.schedule(to_s, Leaves(name))
@@ -358,13 +401,14 @@ class FleetSimulation(Simulation):
         self.healed = self.over = True
         self.network.loss = 0.0
         for name in self.workers:
-            self._reasons[name].clear()
+            self._reasons.pop(name, None)
             self._return(name, "")
 
     def _leave(self, name: str, reason: str) -> None:
         if not self.healed:
-            self._reasons[name].add(reason)
+            self._reasons.setdefault(name, set()).add(reason)
             self.asleep.add(name)
+            self.touched.add(name)
             self.traffic.disconnect(name, self.now_s)
             self.workers[name].note_disconnect()
 
@@ -382,7 +426,7 @@ class FleetSimulation(Simulation):
         and the energy of an answer is not modelled.
         """
         self.expect_use(event.name)
-        if self._fetches_with_calls and self.workers[event.name].model_version:
+        if self._fetches_with_calls:
             self.traffic.state.wanted.add(event.name)
         else:
             self._fetch(event.name)
@@ -409,15 +453,17 @@ class FleetSimulation(Simulation):
         name = event.name
         worker = self.workers[name]
         self.expect_own_traffic(name)
-        is_on = self.traffic.own_is_on(name, self.now_s)
-        if worker.note_traffic(is_on, self.now_s) and name not in self.asleep:
+        is_on = self.traffic.own_is_on(name, self.now_s) and name not in self.asleep
+        if worker.note_traffic(is_on, self.now_s):
             self.call(name, ())
         elif worker.is_asleep:
             worker.note_traffic(False, self.now_s)
 
     def _return(self, name: str, reason: str) -> None:
-        self._reasons[name].discard(reason)
-        if not self._reasons[name]:
+        reasons = self._reasons.get(name, set())
+        reasons.discard(reason)
+        if not reasons:
+            self._reasons.pop(name, None)
             self.asleep.discard(name)
             self.wake(name, self.now_s)
 
@@ -426,17 +472,15 @@ class FleetSimulation(Simulation):
         return FleetState(
             simulation=self.state(),
             reasons={name: sorted(reasons) for name, reasons in self._reasons.items()},
-            intervals=dict(self._taken),
+            intervals=dict(self._intervals.taken),
             healed=self.healed,
             traffic=self.traffic.state,
         )
 
     def restore_fleet(self, state: FleetState) -> None:
-        """Resume from a state; skip the intervals that have passed."""
+        """Resume from a state."""
         self.restore(state.simulation)
         self._reasons = {name: set(reasons) for name, reasons in state.reasons.items()}
         self.healed = state.healed
         self.traffic.state = copy.deepcopy(state.traffic)
-        for name, taken in state.intervals.items():
-            for _ in islice(self._intervals[name], taken - self._taken[name]):
-                self._taken[name] += 1
+        self._intervals.resume(state.intervals)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Annotated, NamedTuple
@@ -18,6 +19,7 @@ from dealfl.protocol import (
     Assignment,
     Declined,
     Erase,
+    MaskedUpdate,
     Message,
     Published,
     Receipt,
@@ -34,6 +36,7 @@ _ENVELOPE_BYTES = 512  # of a packet, with the headers of MQTT, TLS and TCP
 _CAUSES: dict[type, str] = {
     Assignment: "training",
     Update: "training",
+    MaskedUpdate: "training",
     Declined: "training",
     Announce: "announcement",
     Asleep: "announcement",
@@ -85,7 +88,7 @@ class RadioKeys(Struct, frozen=True, kw_only=True):
         OneOf({"lazy": None, "eager": None, "calls": None}),
         Meta(
             description="the model is fetched when it is used, with every assignment, or with the "
-            "next assignment after it was used (until then the last one is used)"
+            "next assignment after it was used (until then the last one is used, if there is any)"
         ),
     ] = "lazy"
     uses_per_day: Annotated[
@@ -127,6 +130,8 @@ class Traffic:
         self._radios = radios
         self._announced = announced  # False if no round needs announcements
         self.state = TrafficState()
+        self._counted: TrafficState | None = None  # whose phones `_holders` counts by version
+        self._holders: Counter[int] = Counter()
 
     def arrive(self, name: str, count: int, now_s: float) -> None:
         """Note that examples have reached a worker."""
@@ -217,10 +222,16 @@ class Traffic:
     def _note(self, name: str, message: Published) -> None:
         """Note the version that a worker holds now; drop versions that nobody holds."""
         state = self.state
+        if self._counted is not state:
+            self._counted, self._holders = state, Counter(state.versions.values())
+        before = state.versions.get(name, 0)
         state.versions[name] = message.version
         state.held[message.version] = message.statistics
-        wanted = set(state.versions.values())
-        state.held = {number: body for number, body in state.held.items() if number in wanted}
+        self._holders[message.version] += 1
+        self._holders[before] -= 1
+        if self._holders[before] <= 0:
+            del self._holders[before]
+            state.held.pop(before, None)
 
     def fetch(self, name: str, version: int, whole: Published, now_s: float) -> Published | None:
         """Price a new version that a worker uses, and return it, as a difference if shorter."""

@@ -136,7 +136,13 @@ def _domain(table: dict[str, Any]) -> Domain | None:
 def _entry(name: str, table: dict[str, Any]) -> Dataset:
     reader = next((_READERS[kind](**keys) for kind, keys in table.pop("read", {}).items()), None)
     files = [
-        DataFile(**file | {"canonical": _CANONICAL[file.get("canonical")]})
+        DataFile(
+            **file
+            | {
+                "canonical": _CANONICAL[file.get("canonical")],
+                "published": tuple(file.get("published", ())),
+            }
+        )
         for file in table.pop("files", ())
     ]
     return Dataset(

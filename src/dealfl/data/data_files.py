@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
 
 from dealfl.data.catalog import find_dataset
 from dealfl.data.dataset import DataFile, Dataset
 from dealfl.data.examples import Examples
-from dealfl.data.readers import Content, Interactions, Table
+from dealfl.data.readers import Content, Interactions, Table, as_text
 from dealfl.errors import BadBytes, BadInput, DatasetMissing
 from dealfl.storage import replace_file
 
@@ -103,7 +104,7 @@ def describe_remedy(dataset: Dataset, file: DataFile) -> str:
 
 def verify(file: DataFile, packed: Content, remedy: str) -> Content:
     """Return the unpacked content, or raise `BadBytes` with `remedy` if no checksum fits."""
-    content = packed.unpack(file.member)
+    content = as_text(packed.unpack(file.member))
     if not file.has_checksum or file.sha256 == _sha256(packed.data) or _fits(file, content):
         return content
     data = content.data
@@ -129,7 +130,9 @@ def _md5(data: bytes) -> str:
 
 def _missing(dataset: Dataset, directories: Directories, why: str) -> DatasetMissing:
     missing = directories.missing(dataset) or list(dataset.files)
-    names = " and ".join(PurePosixPath(file.unpacked_path).name for file in missing)
+    names = " and ".join(
+        " or ".join(file.published) or PurePosixPath(file.unpacked_path).name for file in missing
+    )
     url = missing[0].url
     how = (
         f"download {url} and put it, or {names} from it,"
@@ -168,7 +171,8 @@ def _fetch_together(
     try:
         archive = download(url, cache)
     except OSError as error:
-        raise _missing(dataset, directories, f"the download failed: {error}") from error
+        reason = _describe_failure(error, url)
+        raise _missing(dataset, directories, f"the download failed: {reason}") from error
     contents = {
         file: verify(file, archive, f"{url} has changed; get {file.path} elsewhere")
         for file in files
@@ -177,6 +181,15 @@ def _fetch_together(
         return [_store(content, cache / file.unpacked_path) for file, content in contents.items()]
     except (OSError, BadInput) as error:
         raise _missing(dataset, directories, f"the download failed: {error}") from error
+
+
+def _describe_failure(error: OSError, url: str) -> str:
+    """Return why a download failed, without the words of the libraries where nobody answers."""
+    from requests import ConnectionError as Unreachable
+
+    return (
+        f"{urlsplit(url).hostname} cannot be reached" if type(error) is Unreachable else str(error)
+    )
 
 
 def download(url: str, cache: Path) -> Content:

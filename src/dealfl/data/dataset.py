@@ -140,6 +140,7 @@ class DataFile:
     url: str | None = None
     member: str | None = None
     unpacked: str | None = None
+    published: tuple[str, ...] = ()  # other names of it, or of an archive with it
     canonical: Callable[[Content], bytes] | None = None
     canonical_sha256: str | None = None
 
@@ -165,6 +166,7 @@ class DataFile:
          'cadata/houses.csv.bz2', 'cadata/houses.csv.zip', 'cadata/h.tgz')
         """
         names = [self.path, *(self.unpacked_path + packing for packing in ("", *PACKINGS))]
+        names += [f"{self.folder}/{name}" for name in self.published]
         if self.url:
             names.append(f"{self.folder}/{PurePosixPath(self.url).name}")
         return tuple(dict.fromkeys(names))

@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
-from dealfl.exact import seeded_sums
+from dealfl.exact import seeded_sums, short_float
 from dealfl.features.base import (
     EXACT_32,
     FeatureMap,
@@ -127,14 +127,14 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
         if self.pool > positions:
             raise self._bad("pool", f"it must be at most {positions}, so that no cell is empty")
 
-    def _patches(self, block: NDArray[np.float64]) -> NDArray[np.float32]:
+    def _patches(self, block: NDArray[np.float64]) -> NDArray[Any]:
         """Return one row per position: its patch, channel by channel."""
-        images = block.astype(np.float32).reshape(-1, *self.image)
+        images = block.astype(self._weights.dtype).reshape(-1, *self.image)
         windows = sliding_window_view(images, (self.size, self.size), axis=(2, 3))
         every = windows[:, :, :: self.stride, :: self.stride]
         return every.transpose(0, 2, 3, 1, 4, 5).reshape(-1, len(self._weights))
 
-    def _pooled(self, responses: NDArray[np.float32]) -> NDArray[Any]:
+    def _pooled(self, responses: NDArray[Any]) -> NDArray[Any]:
         """Return images x filters x (sign and cell) from one row of responses per position."""
         shape = (-1, self._grid.height, self._grid.width, responses.shape[1])
         whole: NDArray[Any] = responses.astype(self._sum_type).reshape(shape)
@@ -158,9 +158,9 @@ class Patches(FeatureMap, frozen=True, dict=True, tag="patches"):
         return Grid(height, width, self.pool)
 
     @cached_property
-    def _weights(self) -> NDArray[np.float32]:
+    def _weights(self) -> NDArray[Any]:
         drawn = mixed_filters(self.seed, self.filters, self.image[0], self.size, self.gain)
-        return np.ascontiguousarray(drawn.reshape(self.filters, -1).T, dtype=np.float32)
+        return np.ascontiguousarray(drawn.reshape(self.filters, -1).T, dtype=short_float())
 
     @cached_property
     def _reach(self) -> NDArray[np.int64]:

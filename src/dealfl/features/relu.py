@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from dealfl.exact import seeded_bytes
+from dealfl.exact import seeded_bytes, short_float
 from dealfl.features.base import (
     EXACT,
     EXACT_32,
@@ -100,7 +100,7 @@ class Relu(FeatureMap, frozen=True, dict=True, tag="relu"):
 
     @cached_property
     def _weights(self) -> NDArray[Any]:
-        exact = np.float32 if self._reach < EXACT_32 else np.float64
+        exact = short_float() if self._reach < EXACT_32 else np.float64
         signs = dealt_signs(self.seed, self.width, self.n_inputs, self._connected)
         return np.ascontiguousarray(signs.T, dtype=exact)
 

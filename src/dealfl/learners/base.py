@@ -359,6 +359,11 @@ class Learner(ABC):
         return None
 
     @property
+    def max_entry(self) -> int | None:
+        """The largest integer that one record adds to a cell; None if it is not known."""
+        return None
+
+    @property
     def example_count(self) -> int | None:
         """The number of learned examples; None if the statistics do not determine it."""
         return None if self.whole_owners else self.count_records(self.statistics)

@@ -14,7 +14,7 @@ from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from dealfl.errors import BadInput, DealError, Incompatible, argument, needs_extra
 
@@ -60,20 +60,37 @@ def call_each(
             tries = 0
         except ExecutorLost:
             tries -= 1
-            if isinstance(executor, Executor) or not tries:
+            if _given(executor) or not tries:
                 raise
+
+
+def _given(executor: AnyExecutor) -> Executor | None:
+    """Return an executor as it is; None for a function or class that makes one."""
+    submits = hasattr(executor, "submit") and not isinstance(executor, type)
+    return cast(Executor, executor) if submits else None
 
 
 @contextmanager
 def _opened(executor: AnyExecutor) -> Iterator[Executor]:
-    if isinstance(executor, Executor):
-        yield executor  # its owner shuts it down
+    if (given := _given(executor)) is not None:
+        yield given  # its owner shuts it down
         return
+    if not callable(executor):
+        raise _no_executor(executor)
     made = executor()
+    if not hasattr(made, "submit"):
+        raise _no_executor(executor)
     try:
         yield made
     finally:
         made.shutdown(wait=False, cancel_futures=True)
+
+
+def _no_executor(given: object) -> BadInput:
+    return BadInput(
+        f"{argument('executor', str(given))}; it takes an object with `submit`, such as "
+        "ProcessPoolExecutor() or Dask's Client(…).get_executor(), or a function that makes one"
+    )
 
 
 def _call_each(

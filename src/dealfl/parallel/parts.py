@@ -222,16 +222,29 @@ def _read(path: Path) -> Part:
         raise BadInput(f"{path} is not .npz, .csv or .parquet; pass a function that reads it")
     if not path.is_file():
         raise BadInput(f"{path} does not exist where the part is learned")
-    if kind == ".npz":
-        with np.load(path, allow_pickle=False) as arrays:
-            missing = [name for name in "Xy" if name not in arrays]
-            if missing:
-                raise BadInput(f"{path} has no array {missing[0]!r}; it has: {list(arrays)}")
-            return arrays["X"], arrays["y"]
+    try:
+        return _read_arrays(path) if kind == ".npz" else _read_table(path)
+    except BadInput:
+        raise
+    except Exception as error:  # damage makes readers raise almost anything
+        reason = str(error) or type(error).__name__
+        raise BadInput(f"{path} cannot be read: {reason}") from error
+
+
+def _read_arrays(path: Path) -> Part:
+    with path.open("rb") as file:  # of a damaged one, numpy leaves its own open
+        arrays = np.load(file, allow_pickle=False)
+        if not isinstance(arrays, np.lib.npyio.NpzFile):
+            raise BadInput(f"{path} has one array without a name; save it by np.savez with X and y")
+        missing = [name for name in "Xy" if name not in arrays]
+        if missing:
+            raise BadInput(f"{path} has no array {missing[0]!r}; it has: {list(arrays)}")
+        return arrays["X"], arrays["y"]
+
+
+def _read_table(path: Path) -> Part:
     try:
         pandas = import_module("pandas")
     except ModuleNotFoundError:
         raise BadInput(f"{path}: pandas is missing; install it, or pass a function") from None
-    if kind == ".csv":
-        return pandas.read_csv(path)
-    return pandas.read_parquet(path)
+    return pandas.read_csv(path) if path.suffix == ".csv" else pandas.read_parquet(path)

@@ -33,6 +33,7 @@ from dealfl.data.readers.libsvm import (
     read_libsvm,
     read_pairs,
 )
+from dealfl.data.readers.spreadsheet import as_text
 
 __all__ = [
     "DENSE_CELLS",
@@ -52,6 +53,7 @@ __all__ = [
     "SparseRows",
     "Table",
     "TargetColumn",
+    "as_text",
     "looks_like_libsvm",
     "open_bytes",
     "read_libsvm",

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dealfl.data.dataset import Dataset
 from dealfl.data.examples import Examples
 from dealfl.data.readers import Block, DelimitedText, Layout, read_number
-from dealfl.data.sources.columns import Reader, Wrong, is_missing
+from dealfl.data.sources.columns import Reader, Wrong, find_moment, is_missing
 from dealfl.data.sources.memory import Table, TableData, open_table
 from dealfl.errors import BadInput
 from dealfl.protocol import plain_name
@@ -271,10 +271,21 @@ def rank(moments: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def match_columns(
-    path: Path, layout: Layout, names: Sequence[str], *, named: bool
+    path: Path,
+    layout: Layout,
+    names: Sequence[str],
+    *,
+    named: bool,
+    words: Collection[str] | None = None,
 ) -> DelimitedText:
-    """Return a file as a table with the given names; `named` if a job gave them to its columns."""
+    """Return a file as a table with the given names; `named` if a job gave them to its columns.
+
+    `words` are all texts that a cell can hold; a first row without any of them, a number or a date
+    is a header. None if a cell can hold any text.
+    """
     first = [cell.strip() for cell in DelimitedText(path, layout).read_first()]
+    if named and words is not None:
+        _require_names(path, layout, first, names, words)
     headed = False
     if layout.header or len(first) == len(names):
         indices, headed = _find_columns(path, first, names, named)
@@ -284,6 +295,26 @@ def match_columns(
     name_at = dict(zip(indices, names, strict=True))
     table = DelimitedText(path, replace(layout, header=headed))
     return table.renamed([name_at.get(index, "") for index in range(len(first))])
+
+
+def _is_value(cell: str, layout: Layout, words: Collection[str]) -> bool:
+    """Return whether a cell can be a value, so that its row is no header."""
+    read = (layout.read_number, find_moment)
+    return cell in words or is_missing(cell) or not all(np.isnan(find(cell)) for find in read)
+
+
+def _require_names(
+    path: Path, layout: Layout, first: list[str], names: Sequence[str], words: Collection[str]
+) -> None:
+    """Refuse a header of as many other names: it must not be read as a row."""
+    if len(first) != len(names) or set(first) & set(names):
+        return
+    if not any(_is_value(cell, layout, words) for cell in first):
+        few = ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
+        raise BadInput(
+            f"{path} has no column {few}; its columns are: {', '.join(first)}; rename them, or "
+            "leave the header out if they are these columns in this order"
+        )
 
 
 def _find_columns(

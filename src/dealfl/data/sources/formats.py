@@ -141,7 +141,10 @@ class CsvSource(Source, frozen=True, kw_only=True, tag="csv"):
             yield RowBlock(sifted.lines.tolist(), self._features(sifted.values), sifted.bad)
 
     def _match(self, path: Path, names: list[str]) -> TableData:
-        return match_columns(path, self.layout, names, named=bool(self.columns))
+        columns = [column for _, column in self.features if isinstance(column, WordColumn)]
+        words = {str(word) for column in columns for word in column.words}
+        words |= set(map(str, self.classes))
+        return match_columns(path, self.layout, names, named=bool(self.columns), words=words)
 
     def read_labelled(self, path: Path) -> Reading:
         """Read the examples of a file with targets for a model; owners and times are ignored."""

@@ -175,6 +175,11 @@ class NaiveBayes(Classifier):
         """Return the number of examples in statistics."""
         return sum(statistics["counts"].values.tolist())
 
+    @property
+    def max_entry(self) -> int:
+        """The largest integer that one example adds to a sum."""
+        return max(int(np.max(self._limits)), 1)
+
     # -- statistics -----------------------------------------------------------------------------
 
     def _change_batch(self, X: Matrix, y: object, sign: int, undo: Undo) -> Statistics:

@@ -243,6 +243,11 @@ class Neighbors(Classifier):
         """Whether no example is held here, so that only votes can predict."""
         return not self._examples
 
+    @property
+    def max_entry(self) -> int:
+        """The largest integer that one record adds to a count."""
+        return 1
+
     def count_records(self, statistics: Statistics) -> int:
         """Return the number of examples in statistics."""
         return sum(statistics["counts"].values.tolist())

@@ -350,6 +350,11 @@ class PersonalizedPageRank(HistoryLearner):
 
     # -- are these counts possible? ----------------------------------------------------------------
 
+    @property
+    def max_entry(self) -> int:
+        """The largest integer that one record adds to a count."""
+        return 1
+
     def count_records(self, statistics: Statistics) -> int:
         """Return the number of items in all histories of statistics."""
         return int(statistics["items"].values.low.sum())

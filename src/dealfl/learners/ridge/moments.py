@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.errors import Impossible
-from dealfl.exact import FixedPoint, Integers, unset
+from dealfl.exact import FixedPoint, Integers, short_float, unset
 from dealfl.learners.ridge.plain import (
     add_triangles,
     find_close,
@@ -152,7 +152,7 @@ def shorten(rows: Int64s) -> tuple[NDArray[np.floating], NDArray[np.float64]] | 
         longest = int(np.abs(some / units).max(initial=0))
         if longest * longest * len(rows) >= 1 << 53:
             return None
-    kind = np.float32 if longest * longest * len(rows) < 1 << 24 else np.float64
+    kind = short_float() if longest * longest * len(rows) < 1 << 24 else np.float64
     return (rows / units).astype(kind), units.astype(np.float64)
 
 

@@ -164,6 +164,11 @@ class NormalEquations(RowLearner):
         return statistics["moments"].between(0, 1).dense(1).tolist()[0]
 
     @property
+    def max_entry(self) -> int:
+        """The largest integer that one example adds to a moment."""
+        return 1 << 2 * self._grid.fraction_bits
+
+    @property
     @abstractmethod
     def weights(self) -> Floats:
         """The weights of the features, in the original units."""

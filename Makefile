@@ -16,7 +16,7 @@ endif
 # How to become root where that takes no password.
 ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
-.PHONY: help setup run quick test browser mosquitto podman containers qemu arm64 flower check bench soak mutate docs site pictures lock clean
+.PHONY: help setup run quick test browser mosquitto podman containers qemu arm64 rabbitmq flower check bench soak mutate docs site pictures lock clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z0-9]+: .*##|^[a-z0-9]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/'
@@ -34,12 +34,13 @@ $(READY): constraints.txt pyproject.toml | $(BIN)/python
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# What a run needs is a fourth of it; where everything is installed, nothing is missing.
+# What a run needs is a fifth of it; where everything is installed, nothing is missing. Modules are
+# compiled when they are first used: all of them would take another 110 MB.
 LIGHT  := $(VENV)/.light
 $(LIGHT): constraints-run.txt pyproject.toml | $(BIN)/python
 	@test -f $(READY) || { \
-	  echo "installing what a run needs into $(VENV): 380 MB, a minute or two" && \
-	  $(INSTALL) --require-hashes -r constraints-run.txt && \
+	  echo "installing what a run needs into $(VENV): 340 MB, a minute or two" && \
+	  $(INSTALL) --no-compile --require-hashes -r constraints-run.txt && \
 	  $(INSTALL) --no-deps --no-build-isolation --editable .; }
 	@touch $@
 
@@ -52,9 +53,13 @@ quick: $(READY)  ## the tests of a minute: no system packages, no browser, no br
 	$(BIN)/python -m pytest -n 2 -m "not data and not soak" $(QUICK) \
 	  $(foreach name,compiled interrupts wiring claims odd_arrays selectors batches killed failing hostile promises,--ignore-glob='*$(name)*')
 
+# Temporary folders of tests in memory, where there are 4 GB: a test does not wait for a disk.
+MEMORY := $(shell test "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)" -gt 4000000 2>/dev/null && \
+  echo TMPDIR=/dev/shm)
+
 test: $(READY) browser mosquitto  ## all tests, doctests included
 	@echo "all tests: about ten minutes on two cores; what is skipped, and why, is stated at the end"
-	$(BIN)/python -m pytest -n 2
+	$(MEMORY) $(BIN)/python -m pytest -n 2 --dist loadfile
 
 browser:         ## chromium, in which the tests open the pages; installed where that is allowed
 	@command -v chromium >/dev/null || { \
@@ -94,6 +99,16 @@ qemu:            ## the emulator that `make arm64` needs; installed where that i
 arm64: $(READY) mosquitto qemu  ## the learners and a worker on an emulated arm64; results compared
 	@$(BIN)/python arm64/trial.py
 
+RABBITMQ := .rabbitmq
+rabbitmq:        ## RabbitMQ 4 in a chroot of Debian trixie, for `make soak`; made where that is allowed
+	@PATH="$$PATH:/usr/sbin"; test -x $(RABBITMQ)/usr/lib/rabbitmq/bin/rabbitmq-server || { \
+	  echo "making $(RABBITMQ), a system with RabbitMQ 4: 600 MB, some minutes" && { \
+	  { command -v debootstrap && command -v ss; } || { $(ROOT) apt-get update -qq && \
+	  $(ROOT) apt-get install -y -qq --no-install-recommends debootstrap iproute2; } && \
+	  $(ROOT) debootstrap --variant=minbase --include=rabbitmq-server trixie $(RABBITMQ); \
+	  } >/dev/null 2>&1; } || \
+	  echo "NO RABBITMQ, AND IT CANNOT BE INSTALLED HERE: tests of the cluster are skipped" >&2
+
 FLOWER := .venv-flower
 flower:          ## Flower carries the messages: its own environment, tests, and the example
 	$(PYTHON) -m venv $(FLOWER)
@@ -116,10 +131,12 @@ bench: $(READY)  ## every benchmark, written to docs/benchmarks.json; then `make
 	$(BIN)/python benchmarks/run_all.py
 
 soak: export DEALFL_NUMBA ?= auto
-soak: $(READY) mosquitto  ## the long tests: 10,000 interleavings a learner, a million packets, 440 storms
+soak: $(READY) mosquitto rabbitmq  ## the long tests: 10,000 interleavings a learner, a million packets, 440 storms
 	$(BIN)/python -m pytest -n 2 -m soak tests
 	$(BIN)/python -m tests.transport.test_fuzz
 	$(BIN)/python -m tests.network.test_storms
+	$(BIN)/python -m tests.network.test_tree_storms
+	$(BIN)/python -m tests.network.test_tree_storms --large
 	$(MAKE) containers
 
 mutate: $(READY)  ## small wrong changes, each against the tests that call it; continues where it stopped
@@ -144,4 +161,4 @@ lock: $(READY)   ## resolve the pinned versions again
 	  --constraint constraints.txt pyproject.toml --output-file constraints-run.txt
 
 clean:           ## remove generated files
-	rm -rf $(VENV) $(FLOWER) build dist site .arm64 .mutation .soak .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOWER) $(RABBITMQ) build dist site .arm64 .mutation .soak .pytest_cache .mypy_cache .ruff_cache .hypothesis

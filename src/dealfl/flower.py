@@ -1,9 +1,9 @@
 """Flower carries the messages: a ServerApp and a ClientApp for a job of dealfl.
 
 A bag is one Flower message with a packet of ours; at most one is under way to a node. A node cannot
-speak first, so the server sends an empty bag when a worker wants to be called. What does not need
-an answer, such as receipts, waits for the next bag. State is in the ledger and the journals: a
-ServerApp that was killed continues with the next `flwr run`.
+speak first, so the server calls it when it wants to be called, and from time to time. What needs no
+answer, such as receipts, waits for the next bag: an update takes one bag, and two more the first
+time. State is in the ledger and the journals: after a kill, the next `flwr run` continues.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
+from dealfl import protocol
+from dealfl.erasure import ErasureRequest
 from dealfl.errors import BadInput, DealError, needs_extra
-from dealfl.jobs import Document, GrowingSource, plan_without_data, read_job, read_selection
-from dealfl.network import Feed
-from dealfl.protocol import Assignment, Erase, Message, Published, Update, Welcome, decode, encode
+from dealfl.jobs import Document, plan_without_data, read_job, read_selection
+from dealfl.network import Credentials, Orders, open_workers
+from dealfl.protocol import Asleep, Assignment, Erase, Message, Published, Update, Welcome
 from dealfl.runs import RunFolder, RunProgress, certify, find_queued, list_erasures
 from dealfl.server import Ledger, Server
 from dealfl.server.selection import make_selector
-from dealfl.settings import read_section
 from dealfl.simulate import read_fleet, split_fleet
-from dealfl.storage import make_folder, replace_file
-from dealfl.worker import Journal, MeasuredMeter, Worker, WorkerKeys
 
 __all__ = ["client_app", "server_app"]
 
@@ -35,26 +34,19 @@ _LOG = logging.getLogger("flwr")
 _VERSION = "1.41."
 _BAG = "dealfl"
 _URGENT = (Assignment, Erase, Welcome)  # others wait for the next bag
-_POLL_S = 0.1
+_TURN_S = 0.1
 _LOOK_S = 1.0  # for new nodes and for requests of erasure
+_CALL_S = 60.0  # between two calls of a node, which may have new rows
 _BAG_S = 600.0  # after which a bag counts as lost
 _IDLE_S = 300.0  # without any update, before the last round
-_DRAIN_S = 60.0  # without any answer, after the last round
 _AGAIN_S = 5.0  # after an error of a node
 
 
 def server_app() -> Any:  # noqa: ANN401 - flwr is optional
     """Return a ServerApp; its run configuration has absolute paths: `job` and the run `folder`.
 
-    Returns
-    -------
-    ServerApp
-        It ends after the last round, when all erasures are answered.
-
-    Raises
-    ------
-    DealError
-        If flwr is missing or has another version.
+    It ends after the last round, or `idle-s` seconds after the last update, and when all nodes have
+    answered the requests of erasure. A node is called at least every `call-s` seconds.
     """
     app = _flower("flwr.serverapp").ServerApp()
 
@@ -71,16 +63,6 @@ def client_app() -> Any:  # noqa: ANN401 - flwr is optional
     A SuperNode is configured by `name`, `job`, `folder` (of its journal), `data` (what `dealfl work
     --data` takes) and `owners-key` (a copy of the file in the run folder). Simulated nodes need
     nothing more than the run configuration: each has the examples of one worker of `dealfl run`.
-
-    Returns
-    -------
-    ClientApp
-        It answers messages of the type "train".
-
-    Raises
-    ------
-    DealError
-        If flwr is missing or has another version.
     """
     app = _flower("flwr.clientapp").ClientApp()
 
@@ -98,10 +80,8 @@ def _flower(module: str) -> Any:  # noqa: ANN401
         found = import_module(module)
     version = metadata.version("flwr")
     if not version.startswith(_VERSION):
-        raise DealError(
-            f"flwr {version} is installed, but dealfl.flower works with {_VERSION}x; "
-            "pip install 'dealfl[flower]'"
-        )
+        remedy = f"works with {_VERSION}x; pip install 'dealfl[flower]'"
+        raise DealError(f"flwr {version} is installed, but dealfl.flower {remedy}")
     return found
 
 
@@ -110,16 +90,18 @@ def _bag(content: Mapping[str, Any], **address: Any) -> Any:  # noqa: ANN401
     return flower.Message(flower.RecordDict({_BAG: flower.ConfigRecord(dict(content))}), **address)
 
 
+def _unpack(reply: Any) -> tuple[str, float, list[Message]]:  # noqa: ANN401
+    if reply.has_error():
+        raise DealError(reply.error.reason)
+    bag = reply.content[_BAG]
+    return bag["worker"], bag["wake_at_s"], list(protocol.decode(bag["packet"]))
+
+
 def _path(config: Mapping[str, Any], key: str) -> Path:
     path = Path(str(config.get(key, "")))
     if not path.is_absolute():  # Flower unpacks an app anywhere
-        raise BadInput(
-            f"{key} is {str(path)!r}; give an absolute path: --run-config '{key}=\"/…\"'"
-        )
+        raise BadInput(f"{key} is {str(path)!r}; give an absolute path: '{key}=\"/…\"'")
     return path
-
-
-# -- the server -------------------------------------------------------------------------------
 
 
 def _serve(config: Mapping[str, Any], grid: Any) -> None:  # noqa: ANN401
@@ -129,57 +111,71 @@ def _serve(config: Mapping[str, Any], grid: Any) -> None:  # noqa: ANN401
     run.open_server(document)
     run.owners_key()
     selector = make_selector(job.selector, read_selection(document, job))
-    plan = plan_without_data(document)
     with run.locked(), closing(Ledger(run.ledger)) as ledger:
-        server = Server(job.name, plan.make, ledger, job.server_rules, selector)
-        nodes = _Nodes(server, run, grid, float(config.get("idle-s", _IDLE_S)))
+        make = plan_without_data(document).make
+        server = Server(job.name, make, ledger, job.server_rules, selector)
+        nodes = _Nodes(server, run, grid, config)
         try:
             while not nodes.is_done():
                 nodes.turn(time.time())
-                time.sleep(_POLL_S)
+                time.sleep(_TURN_S)
         finally:
-            nodes.note_progress(stopped=True)
+            nodes.look(stopped=True)
             nodes.certify()
-        figures = server.reader.count_closed(), nodes.bags, time.time() - nodes.began_s
-        _LOG.info("dealfl: %d rounds, %d bags, %.1f s", *figures)
+        figures = server.reader.count_closed(), nodes.updates, nodes.bags
+        took_s = time.time() - nodes.began_s
+        _LOG.info("dealfl: %d rounds, %d updates, %d bags, %.1f s", *figures, took_s)
         _LOG.info("dealfl: digest %s", server.model.digest())
 
 
 class _Nodes:
     """Carries messages between the server and the nodes of Flower."""
 
-    def __init__(self, server: Server, run: RunFolder, grid: Any, idle_s: float) -> None:  # noqa: ANN401
-        self._server, self._run, self._grid, self._idle_s = server, run, grid, idle_s
+    def __init__(self, server: Server, run: RunFolder, grid: Any, config: Any) -> None:  # noqa: ANN401
+        self._server, self._run, self._grid = server, run, grid
+        self._idle_s = float(config.get("idle-s", _IDLE_S))
+        self._call_s = float(config.get("call-s", _CALL_S))
         self._names: dict[int, str] = {}  # by node; learned from its first answer
+        self._heard: set[int] = set()  # nodes whose last answer could be read
         self._held: dict[str, list[Message]] = {}  # by worker; for one that is not heard yet, too
         self._due_s: dict[int, float] = {}  # when a node is called at the latest
         self._flying: dict[str, tuple[int, float]] = {}  # node and time of a bag
-        self._asked: dict[Path, str] = {}  # erasures, by file of the request
+        self._asked: dict[Path, ErasureRequest] = {}  # by file
+        self._gone = set(server.workers)  # their assignments are repeated when they answer
         self._wake_s = self._look_s = 0.0
-        self.bags, self.began_s = 0, time.time()
-        self._heard_s = self._learned_s = self.began_s
+        self.bags, self.updates, self.began_s = 0, 0, time.time()
+        self._learned_s = self.began_s
 
     def turn(self, now_s: float) -> None:
         """Take answers, let the server handle them, and send what is urgent or due."""
+        if now_s >= self._look_s:
+            self._look_s = now_s + _LOOK_S
+            self.look()
         messages = self._pull(now_s)
+        messages += [Asleep(job=self._server.job, worker=name) for name in self._gone]
+        self._gone.clear()
         if messages or now_s >= self._wake_s:
             step = self._server.handle(messages, now_s, decoded=True)
             self._wake_s = math.inf if step.wake_at_s is None else step.wake_at_s
-            self._put(step.messages)
-        if now_s >= self._look_s:
-            self._look_s = now_s + _LOOK_S
-            for node in self._grid.get_node_ids():
-                self._due_s.setdefault(node, 0.0)
-            for file, request in find_queued(self._run, skipped=self._asked).items():
-                self._asked[file] = request.name
-                step = self._server.erase(
-                    request.name, request.entries, now_s, request.requested_by
-                )
-                self._put(step.messages)
-            self.note_progress()
-        self._push(now_s)
+            self._hold(step.messages)
+        busy = {node for node, _ in self._flying.values()}
+        self._push([node for node in self._due_s.keys() - busy if self._is_due(node, now_s)], now_s)
 
-    def _put(self, messages: Iterable[Message]) -> None:
+    def look(self, *, stopped: bool = False) -> None:
+        """Find new nodes and requests of erasure; show that requests are taken."""
+        if not stopped:
+            self._due_s = {node: self._due_s.get(node, 0.0) for node in self._grid.get_node_ids()}
+            self._names = {node: self._names[node] for node in self._names if node in self._due_s}
+            self._heard &= self._names.keys()
+        for file, request in find_queued(self._run, skipped=self._asked).items():
+            self._asked[file] = request
+            given = request.name, request.entries, time.time(), request.requested_by
+            self._hold(self._server.erase(*given).messages)
+        closed = self._server.reader.count_closed()
+        where = f"round {closed} of {self._server.rules.rounds}"
+        self._run.save_progress(RunProgress("flower", 1, 1, closed, where, time.time(), stopped))
+
+    def _hold(self, messages: Iterable[Message]) -> None:
         """Hold messages until there is a bag for them."""
         for message in messages:
             if isinstance(message, Published) and not message.worker:
@@ -188,126 +184,96 @@ class _Nodes:
             for name in [message.worker] if message.worker else set(self._names.values()):
                 self._held.setdefault(name, []).append(message)
 
-    def _push(self, now_s: float) -> None:
-        """Send a bag to each node that is free, and that is due or has something urgent."""
-        busy = {node for node, _ in self._flying.values()}
-        nodes = [node for node, due_s in self._due_s.items() if node not in busy]
-        chosen = [node for node in nodes if self._is_due(node, now_s)]
-        bags = [
-            _bag(
-                {"packet": encode(self._held.pop(self._names.get(node, ""), []))}
-                | {"first": node not in self._names},
-                dst_node_id=node,
-                message_type="train",
-                ttl=_BAG_S,
-            )
-            for node in chosen
-        ]
-        if bags:
-            ids = self._grid.push_messages(bags)
-            self._flying |= {key: (n, now_s) for key, n in zip(ids, chosen, strict=True) if key}
-            self.bags += len(bags)
-
     def _is_due(self, node: int, now_s: float) -> bool:
-        held = self._held.get(self._names.get(node, ""), ())
-        urgent = any(isinstance(message, _URGENT) for message in held)
-        return urgent or now_s >= self._due_s[node] or (self._server.finished and bool(held))
+        held = self._held.get(self._name_of(node), ())
+        return now_s >= self._due_s[node] or any(isinstance(one, _URGENT) for one in held)
+
+    def _name_of(self, node: int) -> str:
+        """Return the name of a node; empty if it must announce itself first."""
+        return self._names[node] if node in self._heard else ""
+
+    def _push(self, nodes: list[int], now_s: float) -> None:
+        """Send a bag to each of some nodes, with all that is held for it."""
+        address = {"message_type": "train", "ttl": _BAG_S}
+        bags = [
+            _bag({"packet": protocol.encode(self._held.pop(self._name_of(node), [])),
+                  "first": node not in self._heard}, dst_node_id=node, **address)
+            for node in nodes
+        ]  # fmt: skip
+        for key, node in zip(self._grid.push_messages(bags) if bags else (), nodes, strict=True):
+            self.bags += 1
+            self._flying[key or f"lost {self.bags}"] = node, now_s
 
     def _pull(self, now_s: float) -> list[Message]:
         """Take the answers that have come; a bag that is lost is forgotten, and its node called."""
         messages: list[Message] = []
         for reply in self._grid.pull_messages(list(self._flying)) if self._flying else ():
             node, _ = self._flying.pop(reply.metadata.reply_to_message_id, (0, 0.0))
-            if reply.has_error():
-                _LOG.warning("dealfl: node %d: %s", node, reply.error.reason)
+            try:
+                name, wake_at_s, packet = _unpack(reply)
+                self._take_name(node, name)
+            except (DealError, KeyError) as error:  # of the node, or of another version of dealfl
+                _LOG.warning("dealfl: node %d: %s", node, error)
                 self._due_s[node] = now_s + _AGAIN_S
+                self._heard.discard(node)  # it announces itself, and sends its update again
                 continue
-            content, self._heard_s = reply.content[_BAG], now_s
-            self._names[node], self._due_s[node] = content["worker"], content["wake_at_s"]
-            messages += [m for m in decode(content["packet"]) if m.worker == self._names[node]]
-        if any(isinstance(message, Update) for message in messages):
-            self._learned_s = now_s
-        for key, (node, sent_s) in list(self._flying.items()):
-            if now_s > sent_s + _BAG_S:
-                del self._flying[key]
-                self._due_s[node] = now_s
+            self._heard.add(node)
+            self._due_s[node] = min(wake_at_s, now_s + self._call_s)
+            messages += [message for message in packet if message.worker == self._names[node]]
+        updates = sum(isinstance(message, Update) for message in messages)
+        self.updates += updates
+        self._learned_s = now_s if updates else self._learned_s
+        for key in [key for key, (_, sent_s) in self._flying.items() if now_s > sent_s + _BAG_S]:
+            node, _ = self._flying.pop(key)
+            self._due_s[node] = now_s
+            self._gone |= {self._names.get(node, "")} & self._server.workers.keys()
         return messages
 
-    def is_done(self) -> bool:
-        """Return whether nothing is left to do, or nobody answers now."""
-        if not self._server.finished:  # the last bag is answered, and all examples are learned
-            idle_s = max(self._idle_s, 4 * self._server.rules.ttl_s)
-            return not self._flying and time.time() > self._learned_s + idle_s
-        open_erasures = self._asked and not all(e.published for e in list_erasures(self._run))
-        left = self._flying or open_erasures or any(self._held.get(n) for n in self._names.values())
-        return not left or time.time() > self._heard_s + _DRAIN_S
+    def _take_name(self, node: int, name: str) -> None:
+        others = {other for other in self._names if other != node and self._names[other] == name}
+        if others or self._names.setdefault(node, name) != name:
+            raise DealError(f"it calls itself {name!r}; give each node one name of its own")
 
-    def note_progress(self, *, stopped: bool = False) -> None:
-        """Tell `dealfl erase` and `dealfl status` that requests of erasure are taken."""
-        closed = self._server.reader.count_closed()
-        where = f"round {closed} of {self._server.rules.rounds}"
-        self._run.save_progress(RunProgress("flower", 1, 1, closed, where, time.time(), stopped))
+    def is_done(self) -> bool:
+        """Return whether nothing is left to do, or no update has come for long."""
+        erasing = self._asked and not all(one.published for one in list_erasures(self._run))
+        idle = time.time() > self._learned_s + self._idle_s
+        return not self._flying and (idle or (self._server.finished and not erasing))
 
     def certify(self) -> None:
         """Write the certificates of the erasures; those that are final leave the queue."""
-        for file, name in self._asked.items():
-            certify(self._run, name)
-            if all(status.published for status in list_erasures(self._run, name)):
+        for file, request in self._asked.items():
+            certify(self._run, request.name, "", request.commitments)
+            if all(status.published for status in list_erasures(self._run, request.name)):
                 file.unlink(missing_ok=True)
-
-
-# -- a node -----------------------------------------------------------------------------------
 
 
 def _answer(config: Mapping[str, Any], bag: Any) -> dict[str, Any]:  # noqa: ANN401
     """Let the worker of a node handle a bag, and return its answer."""
     document, home = Document.read(_path(config, "job")), _path(config, "folder")
-    job, plan = read_job(document), plan_without_data(document)
-    key = bytes.fromhex(Path(config.get("owners-key", home / "owners.key")).read_text("ascii"))
-    name, records = str(config.get("name", "")), None
-    if "partition-id" in config:
-        name, records = _partition(document, config)
-        home = home / "nodes" / name
-    make_folder(home)
-    trace = home / "session"  # not in the journal, which may be restored
-    with closing(Journal(home / "journal.db")) as journal:
-        worker = Worker(
-            job.name,
-            name,
-            plan.make,
-            journal,
-            MeasuredMeter(),
-            key=key,
-            scheme_name=job.scheme,
-            forget_fraction=job.forget_fraction,
-            announce_every_s=min(job.rules.presence_timeout_s / 3, 2 * job.rules.ttl_s),
-            retry_after_s=job.retry_after_s,
-            keys=read_section(document, WorkerKeys, "worker"),
-            min_examples=job.rules.min_examples_per_update,
-            enough=job.rules.min_waiting,
-            continues=trace.read_text("utf-8") if trace.exists() else "",
-        )
-        replace_file(trace, worker.trace)
-        if records is None:
-            data, source = _path(config, "data"), GrowingSource(document, plan)
-            sum(Feed(worker, journal, source, data, key=key).poll())
-        elif not journal.positions():
-            worker.ingest(list(records()), position=(0, b"all"))
+    key = Path(config.get("owners-key", home / "owners.key")).read_text("ascii").strip()
+    simulated = "partition-id" in config
+    name = _find_name(document, config) if simulated else str(config.get("name", ""))
+    home, data = (home / "nodes" / name, None) if simulated else (home, _path(config, "data"))
+    own = Credentials(host=_BAG, port=1, job=read_job(document).name, user=name, owners_key=key)
+    with ExitStack() as stack:
+        process = open_workers(Orders(document, home, [own], data), stack, once=True)
+        worker, journal = process.workers[name], process.journals[name]
+        for feed in process.feeds:
+            sum(feed.poll())
+        if simulated and not journal.positions():
+            rows = split_fleet(read_fleet(document)).streams[int(config["partition-id"])]
+            worker.ingest(list(rows), position=(0, b"all"))
         if bag["first"]:
             worker.reconnect()
-        step = worker.handle(decode(bag["packet"]), time.time(), decoded=True)
+        step = worker.handle(protocol.decode(bag["packet"]), time.time(), decoded=True)
     wake_at_s = math.inf if step.wake_at_s is None else step.wake_at_s
-    return {"worker": name, "wake_at_s": wake_at_s, "packet": encode(step.messages)}
+    return {"worker": name, "wake_at_s": wake_at_s, "packet": protocol.encode(step.messages)}
 
 
-def _partition(
-    document: Document, config: Mapping[str, Any]
-) -> tuple[str, Callable[[], Iterable[tuple[str, bytes]]]]:
-    """Return the name that the worker of a partition has in `dealfl run`, and its examples."""
-    fleet, number = read_fleet(document), int(config["partition-id"])
-    if int(config["num-partitions"]) != fleet.workers:
-        raise BadInput(
-            f"the job has {fleet.workers} workers, the simulation {config['num-partitions']} nodes"
-        )
-    name = f"w{number + 1:0{len(str(fleet.workers))}}"
-    return name, lambda: split_fleet(fleet).streams[number]
+def _find_name(document: Document, config: Mapping[str, Any]) -> str:
+    """Return the name that the worker of a partition has in `dealfl run`."""
+    workers, given = read_fleet(document).workers, int(config["num-partitions"])
+    if given != workers:
+        raise BadInput(f"the job has {workers} workers, the simulation {given} nodes")
+    return f"w{int(config['partition-id']) + 1:0{len(str(workers))}}"

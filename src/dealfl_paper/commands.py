@@ -16,7 +16,7 @@ from dealfl.cli import format_table, print_result, read_values, say
 from dealfl.errors import BadInput
 from dealfl.escaping import for_terminal
 from dealfl.parallel import open_executor
-from dealfl.report import ProgressLine, choose_line, format_age
+from dealfl.report import ProgressLine, choose_line, format_age, format_count
 from dealfl.storage import keep_freed_memory
 from dealfl_paper.laboratory import (
     Course,
@@ -126,8 +126,8 @@ def _text(result: Result) -> str:
     plan, best = result.setting.plan, result.optimum
     how = "exact" if best.exact else "from sampled sets"
     title = (
-        f"{plan.name}: {result.setting.workers} workers, {plan.per_round} per round, "
-        f"{plan.rounds:,} rounds, {result.seeds} seeds\n"
+        f"{plan.name}: {format_count(result.setting.workers, 'worker')}, {plan.per_round} per "
+        f"round, {format_count(plan.rounds, 'round')}, {format_count(result.seeds, 'seed')}\n"
         f"optimum that meets all guarantees: {best.reward:.4f} per round ({how})\n"
     )
     rows = [["policy", "regret per round", "below guarantee", "theory"]]

@@ -177,7 +177,8 @@ def describe_missing(dataset: str) -> str:
     files = Directories.from_environment().missing(CATALOG[dataset])
     if all(file.url for file in files):
         return f"{dataset} is missing: dealfl datasets fetch {dataset}"
-    return f"{dataset} is missing: {' '.join(CATALOG[dataset].how_to_get.split())}"
+    how = " ".join(CATALOG[dataset].how_to_get.split())
+    return f"{dataset} is missing: {how}; dealfl datasets fetch {dataset} says where"
 
 
 def find_missing(names: Sequence[str], *, quick: bool) -> list[str]:

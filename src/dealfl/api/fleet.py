@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from dealfl.learners import (
 )
 from dealfl.report import format_count
 from dealfl.runs import default_job
-from dealfl.settings import plain_value
+from dealfl.settings import plain_value, read_table
 from dealfl.simulate import FleetSpec, read_fleet
 from dealfl.storage import replace_file
 
@@ -268,6 +269,8 @@ class Fleet:
             If the file cannot be learned from, or a setting is wrong.
         """
         _require_learner(learner)
+        if Path(path).suffix == ".toml" and Path(path).is_file():
+            raise BadInput(f"{path} is a job file; use Fleet.from_job({str(path)!r})")
         roles = Roles(target=target, owner=owner, time=time, item=item, rating=rating)
         wishes = Wishes(
             format=format,
@@ -409,7 +412,7 @@ class Fleet:
             If `rounds` is not a whole number ≥ 1.
         """
         changes: dict[str, object] = {"job.rounds": rounds}
-        if self.proposal is not None and rounds >= 1:
+        if self.proposal is not None and isinstance(rounds, Integral) and rounds >= 1:
             start, own = self.proposal.start, self.proposal.wishes.rounds
             sizes = [self.proposal.sizes(number) for number in (own, rounds)]
             before, after = (start.tables(self.document.folder, each) for each in sizes)
@@ -473,8 +476,9 @@ def change(document: Document, settings: Settings) -> Document:
     >>> change(job, {"job.forget_fraction": 0.05, "job.rounds": None}).tables
     {'job': {'forget_fraction': Decimal('0.05')}}
     """
+    job = read_table(document, "job")
     for key, section in _OWN_SECTIONS.items():
-        own = document.tables.get("job", {}).get(key.removeprefix("job."))
+        own = job.get(key.removeprefix("job."))
         if section in document.tables and settings.get(key, own) != own:
             document = document.replaced(section, None)
     for key, value in settings.items():
@@ -637,11 +641,31 @@ def _require_learner(
         raise BadInput(f"{learner} learns from {learns}; use Fleet.{other}")
 
 
+def require_fleet(fleet: object) -> None:
+    """Refuse what is no fleet; say what makes a fleet of it.
+
+    >>> require_fleet("houses.csv")
+    Traceback (most recent call last):
+    dealfl.errors.BadInput: 'houses.csv' is no Fleet; pass Fleet.from_file('houses.csv')
+    """
+    if isinstance(fleet, Fleet):
+        return
+    if not isinstance(fleet, str | Path):
+        kind = type(fleet).__name__
+        makers = "Fleet.from_arrays, from_histories, from_file or from_job"
+        raise BadInput(f"a fleet is expected, not an object of type {kind}; make one by {makers}")
+    path = str(fleet)
+    maker = "from_job" if path.endswith(".toml") else "from_file"
+    raise BadInput(f"{path!r} is no Fleet; pass Fleet.{maker}({path!r})")
+
+
 def _require_count(workers: int | None) -> int:
     """Return a number of workers; 0 means: propose one."""
-    if workers is not None and workers < 1:
-        raise BadInput(f"workers is {workers}; it must be a whole number ≥ 1")
-    return int(workers or 0)
+    if workers is None:
+        return 0
+    if not isinstance(workers, Integral) or isinstance(workers, bool) or workers < 1:
+        raise BadInput(f"workers is {workers!r}; it must be a whole number ≥ 1")
+    return int(workers)
 
 
 # -- in words ------------------------------------------------------------------------------------
@@ -663,8 +687,8 @@ def _describe(fleet: FleetSpec, proposal: Proposal | None) -> list[tuple[str, st
     rows = [
         ("learns from", _data(fleet, proposal)),
         ("phones", phones),
-        ("ends", f"after {job.max_h:g} h or {job.rules.rounds:,} rounds"),
-        ("rounds", f"at most {job.rules.workers_per_round} phones each"),
+        ("ends", f"after {job.max_h:g} h or {format_count(job.rules.rounds, 'round')}"),
+        ("rounds", f"at most {format_count(job.rules.workers_per_round, 'phone')} each"),
         ("scheme", f"{job.scheme}, forget_fraction {job.forget_fraction}"),
         ("learner", plan.learner),
     ]

@@ -21,6 +21,7 @@ from dealfl.exact import Statistics
 from dealfl.learners import HistoryLearner, Learner, RowLearner
 from dealfl.report import (
     draw_plot,
+    format_count,
     format_energy,
     format_quality,
     plot_names,
@@ -35,7 +36,9 @@ from dealfl.runs import (
     RunRecord,
     erase_owners,
     export_model,
+    list_owners,
     open_model,
+    require_known,
 )
 from dealfl.simulate import FleetEnergy, Outcome, Setting
 
@@ -242,13 +245,15 @@ class Result:
             raise BadInput(f"a {self.model.name} does not predict rows; use recommend")
         return self.model
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the model and its job to a file for `dealfl.load` and `dealfl model`.
 
         Parameters
         ----------
         path
-            The file; it must not exist.
+            The file.
+        force
+            Whether to replace a file that exists.
 
         Raises
         ------
@@ -256,7 +261,8 @@ class Result:
             If the file exists, or its folder does not.
         """
         about, text = About(len(self.outcome.rounds)), self.fleet.job_text()
-        export_model(Model(self.model, str(path), about, self.fleet.document, text), Path(path))
+        model = Model(self.model, str(path), about, self.fleet.document, text)
+        export_model(model, Path(path), force=force)
 
     # -- to look at -----------------------------------------------------------------------------
 
@@ -308,7 +314,9 @@ class Result:
         """Return the names of all plots."""
         return plot_names()
 
-    def erase(self, *owners: str, requested_by: str = "") -> ErasureResult:
+    def erase(
+        self, *owners: str, requested_by: str = "", unknown_too: bool = False
+    ) -> ErasureResult:
         """Erase persons from the run, and sign a certificate; `model` then never saw them.
 
         Parameters
@@ -317,6 +325,8 @@ class Result:
             Names of the persons.
         requested_by
             Who requests it; by default your account.
+        unknown_too
+            Whether to certify that nothing was held of names that the run does not know.
 
         Returns
         -------
@@ -326,13 +336,34 @@ class Result:
         Raises
         ------
         BadInput
-            If the run has no folder (`out=`), or its data were not kept.
+            If the run has no folder (`out=`), its data were not kept, or it does not know a name.
         """
+        run = self._folder()
+        if not unknown_too:
+            require_known(run, owners)
+        erased = erase_owners(run, owners, requested_by=requested_by)
+        self.model = open_model(run.path).learner
+        return erased
+
+    def owners(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return the persons of whom the run holds examples: those that `erase` can erase.
+
+        Returns
+        -------
+        DataFrame or Records
+            Columns `owner`, `examples` and `workers`, by name.
+
+        Raises
+        ------
+        BadInput
+            If the run has no folder (`out=`).
+        """
+        return as_table([dataclasses.asdict(owner) for owner in list_owners(self._folder())])
+
+    def _folder(self) -> RunFolder:
         if self.page is None:
             raise BadInput("a run without a folder keeps no examples; give out= to dealfl.run")
-        erased = erase_owners(RunFolder(self.page.parent), owners, requested_by=requested_by)
-        self.model = open_model(self.page.parent).learner
-        return erased
+        return RunFolder(self.page.parent)
 
     def __repr__(self) -> str:
         return summarize(self._outcomes)
@@ -341,7 +372,7 @@ class Result:
         every, title = self._outcomes.outcomes, for_html(self._outcomes.job)
         rows = [[name, *map(form, every)] for name, form in self._figures()]
         table = html_table(["", *(outcome.scheme for outcome in every)], rows)
-        return f"<b>{title}</b>, {self.outcome.workers:,} phones{table}"
+        return f"<b>{title}</b>, {format_count(self.outcome.workers, 'phone')}{table}"
 
     def _figures(self) -> list[tuple[str, Any]]:
         return [

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dealfl.api.fleet import Fleet
+from dealfl.api.fleet import Fleet, require_fleet
 from dealfl.api.result import Result, as_table, record_of
 from dealfl.errors import BadInput, argument
 from dealfl.parallel import AnyExecutor
@@ -103,6 +103,7 @@ def run(
     >>> result.exact, len(result.rounds)
     (True, 2)
     """
+    require_fleet(fleet)
     fleet = fleet if rounds is None else fleet.with_rounds(rounds)
     fleet = fleet if seed is None else fleet.with_settings({"job.seed": seed})
     folder = NoFolder() if out is None else RunFolder(Path(out))
@@ -319,6 +320,7 @@ def sweep(
     >>> len(table)
     2
     """
+    require_fleet(fleet)
     chosen = fleet if rounds is None else fleet.with_rounds(rounds)
     with kept_in(out, resume=resume, restart=restart) as kept:
         settings = sweep_settings(chosen, vary or {}, seeds, verbose, processes, executor, kept)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dealfl.audit.attacks import MIN_TRIALS, SUBJECTS, Point, try_attacks
-from dealfl.errors import BadInput, DealError
+from dealfl.errors import BadInput, DatasetMissing, DealError
 from dealfl.jobs import plan_without_data
 from dealfl.learners import Histories, HistoryLearner, Learner, RowLearner, statistics_of
 from dealfl.runs import (
@@ -90,6 +90,9 @@ def audit_run(
     for subject in SUBJECTS:
         try:
             points += try_attacks(subject, trials, seed=seed, report=report)
+        except DatasetMissing:
+            remedy = "movielens is missing; `dealfl datasets fetch movielens` downloads it"
+            notes.append(f"attacks on a {subject} model are left out: {remedy}")
         except DealError as error:
             notes.append(f"attacks on a {subject} model are left out: {error}")
     notes.append(

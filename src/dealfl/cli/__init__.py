@@ -36,10 +36,12 @@ _GROUPS: dict[str, dict[str, str]] = {  # module and name of each; in the order 
     },
     "operate": {
         "status": "status.COMMAND",
+        "desk": "desk.COMMAND",
         "workers": "workers.COMMAND",
         "serve": "serve.SERVE",
         "work": "serve.WORK",
         "broker": "broker.COMMAND",
+        "keyholder": "keyholder.COMMAND",
         "backup": "backup.BACKUP",
         "restore": "backup.RESTORE",
         "metrics": "status.METRICS",
@@ -53,7 +55,13 @@ _GROUPS: dict[str, dict[str, str]] = {  # module and name of each; in the order 
     },
 }
 _COMMANDS = {name: home for group in _GROUPS.values() for name, home in group.items()}
-_EXTRAS = {"paho": "network", "cryptography": "network", "scipy": "scipy"}  # what a command needs
+_EXTRAS = {  # what a command needs
+    "paho": "network",
+    "cryptography": "network",
+    "scipy": "scipy",
+    "starlette": "desk",
+    "uvicorn": "desk",
+}
 
 
 def parser(command: str = "") -> argparse.ArgumentParser:
@@ -87,7 +95,7 @@ def _load(home: str) -> Command:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command."""
-    given = (sys.argv[1:] if words is None else list(words)) or ["--help"]
+    given = _read_help(sys.argv[1:] if words is None else list(words))
     arguments = parser(given[0]).parse_args(given)
     try:
         with options_named():
@@ -118,6 +126,13 @@ def main(words: Sequence[str] | None = None) -> int:
         say(f"dealfl: {what} cannot be written: {error.strerror}", file=sys.stderr)
         return 1
     return code
+
+
+def _read_help(words: list[str]) -> list[str]:
+    """Return the words of a command: nothing, or the word help, asks for help."""
+    if not words or words[0] == "help":
+        return [*words[1:], "--help"]
+    return words
 
 
 def _drop_output() -> None:

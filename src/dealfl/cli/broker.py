@@ -1,8 +1,10 @@
-"""`dealfl broker`: a mosquitto broker for a job: its files, its users, its process.
+"""`dealfl broker`: the MQTT broker of a job: its files, its users, its process.
 
 examples:
   dealfl broker init broker --job digits --host 192.168.1.7   write the files of a broker with TLS
   dealfl broker init second --like broker --host 192.168.1.8  write a second broker of the job
+  dealfl broker init cluster --job digits --kind rabbitmq --host n1 --node n2 --node n3
+  dealfl broker init north --parent north.toml                write the broker of a region
   dealfl broker run broker                                    start mosquitto with them
   dealfl broker enrol broker w1 w2 w3                         admit devices: one file for each
   dealfl broker enrol broker hub --workers w4,w5              admit a gateway for two workers
@@ -29,10 +31,23 @@ _PAUSE_S = 1.0  # before a broker that crashed starts again
 
 
 def _init(arguments: argparse.Namespace) -> int:
-    from dealfl.network import BrokerSettings, create_broker, open_broker, write_credentials
+    from dealfl.network import (
+        BrokerSettings,
+        Credentials,
+        create_broker,
+        open_broker,
+        read_credentials,
+        write_credentials,
+    )
 
     tls = not arguments.passwords
-    like = open_broker(arguments.like).settings if arguments.like else None
+    if arguments.kind == "mosquitto" and arguments.nodes:
+        raise BadInput("--node is for --kind rabbitmq; mosquitto has one node")
+    like: BrokerSettings | Credentials | None = None
+    if arguments.like:
+        like = open_broker(arguments.like).settings
+    elif arguments.parent:
+        like = read_credentials(arguments.parent)
     settings = BrokerSettings(
         job=like.job if like else arguments.job,
         owners_key=like.owners_key if like else "",
@@ -40,16 +55,22 @@ def _init(arguments: argparse.Namespace) -> int:
         port=arguments.port or (8883 if tls else 1883),
         tls=tls,
         listen=arguments.listen or arguments.host,
+        kind=arguments.kind,
+        others=tuple(arguments.nodes),
     )
     broker = create_broker(arguments.folder, settings)
     server = arguments.folder / "server.toml"
     write_credentials(server, broker.admit_server())
     folder = shlex.quote(str(arguments.folder))
-    text = (
-        f"Wrote {arguments.folder}. The server's credentials are in {server}.\n"
-        f"Start the broker: dealfl broker run {folder}\n"
-        f"Admit a device:   dealfl broker enrol {folder} NAME"
-    )
+    start = f"dealfl broker run {folder}"
+    if arguments.kind == "rabbitmq":
+        start = f"copy {folder}/rabbitmq/* to /etc/rabbitmq of each node; restart rabbitmq-server"
+    text = "\n".join([
+        f"Wrote {arguments.folder}. The server's credentials are in {server}.",
+        f"Start the broker: {start}",
+        *_explain(broker.list_commands()),
+        f"Admit a device:   dealfl broker enrol {folder} NAME",
+    ])  # fmt: skip
     plain = {"folder": str(arguments.folder), "server": str(server)}
     return print_result(arguments, plain, text)
 
@@ -89,9 +110,14 @@ def _enrol(arguments: argparse.Namespace) -> int:
     for credentials in admitted:
         write_credentials(files[credentials.user], credentials)
     to = "operator" if arguments.operator else "device"
-    text = "\n".join(f"Copy {path} to the {to}." for path in files.values())
+    lines = [f"Copy {path} to the {to}." for path in files.values()]
+    text = "\n".join([*lines, *_explain(broker.list_commands())])
     plain = {"files": {name: str(path) for name, path in files.items()}}
     return print_result(arguments, plain, text)
+
+
+def _explain(commands: list[str]) -> list[str]:
+    return [f"Run on a node:    {command}" for command in commands]
 
 
 def _revoke(arguments: argparse.Namespace) -> int:
@@ -103,8 +129,10 @@ def _revoke(arguments: argparse.Namespace) -> int:
         running = broker.revoke(name)
         (arguments.folder / "devices" / f"{name}.toml").unlink(missing_ok=True)
         lines.append(f"{name} can no longer connect." if running else f"{name} is revoked.")
-    if not running:
+    commands = broker.list_commands(revoked=arguments.names)
+    if not running and not commands:
         lines.append("The broker does not run here: restart it, or send SIGHUP to mosquitto.")
+    lines += _explain(commands)
     plain = {"revoked": arguments.names, "in_effect": running}
     return print_result(arguments, plain, "\n".join(lines))
 
@@ -146,11 +174,14 @@ def _add_job(parser: argparse._ActionsContainer) -> None:
     which.add_argument(
         "--like", type=Path, metavar="FOLDER", help="another broker of the same job, for safety"
     )
+    which.add_argument(
+        "--parent", type=Path, metavar="FILE", help="credentials of a region: write its own broker"
+    )
 
 
 COMMAND = command(
     "write, run and manage the MQTT broker of a job",
-    description="Write the files of a mosquitto broker for a job, start it, admit devices.",
+    description="Write the files of an MQTT broker for a job, start it, admit devices.",
     doc=__doc__,
     actions={
         "init": command(
@@ -159,6 +190,17 @@ COMMAND = command(
             option("--host", default="127.0.0.1", help="address by which devices reach it"),
             option("--listen", default="", help="address to listen on (default: the host)"),
             option("--port", type=int, default=0, help="port (default: 8883, or 1883)"),
+            option(
+                "--kind", default="mosquitto", help="mosquitto, or rabbitmq: a clustered broker"
+            ),
+            option(
+                "--node",
+                dest="nodes",
+                action="append",
+                default=[],
+                metavar="HOST",
+                help="another node of a cluster of RabbitMQ; can be repeated",
+            ),
             option(
                 "--passwords",
                 action="store_true",

@@ -1,21 +1,22 @@
 """`dealfl demo`: a federation of real processes on this machine, a kill, an erasure, a proof.
 
 examples:
-  dealfl demo           about half a minute; mosquitto is needed
-  dealfl demo --json    print the two digests as one JSON object
+  dealfl demo              about half a minute; mosquitto is needed
+  dealfl demo --private    the same with a keyholder: the server sees sums of workers only
+  dealfl demo --json       print the two digests as one JSON object
 """
 
 import argparse
 import dataclasses
 import sys
 
-from dealfl.cli.printing import JSON, command, print_result, say
+from dealfl.cli.printing import JSON, command, option, print_result, say
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from dealfl.runs import run_demo
 
-    proof = run_demo(lambda line: say(line, file=sys.stderr, flush=True))
+    proof = run_demo(lambda line: say(line, file=sys.stderr, flush=True), private=arguments.private)
     verdict = "equal: nothing of ann remains" if proof.holds else "DIFFERENT: this is a defect"
     text = (
         f"\nserver, after erasing ann ({proof.erased} rows)   {proof.federated}\n"
@@ -28,6 +29,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 COMMAND = command(
     "run broker, server and ten workers on this machine, and forget a person",
+    option("--private", action="store_true", help="with a keyholder: the server sees sums only"),
     JSON,
     run=_run,
     description="Start a broker, a server and ten worker processes on this machine, let them "

@@ -28,8 +28,7 @@ from dealfl.cli.printing import (
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
-    from dealfl.erasure import ModelVersion
-    from dealfl.runs import ErasureResult, RequestStatus, RunFolder, RunningServer
+    from dealfl.runs import RequestStatus, RunFolder, RunningServer
 
 
 _MAX_FILE_BYTES = 1 << 30
@@ -67,7 +66,7 @@ def _erase(arguments: argparse.Namespace) -> int:
         "salts": erased.salts,
         "known_before": erased.known_before,
     }
-    print_result(arguments, plain, _describe(erased))
+    print_result(arguments, plain, str(erased))
     return 0 if erased.erasure.final else 1
 
 
@@ -76,7 +75,7 @@ def _open_for(arguments: argparse.Namespace, names: Sequence[str]) -> "RunFolder
     from dealfl.runs import RunFolder
 
     given = arguments.run_folder
-    if names or Path(given).exists():
+    if names or Path(given).exists() or Path(given).name != given:
         return open_run(arguments)
     latest = "RUN"
     with suppress(BadInput):
@@ -98,10 +97,20 @@ def _readmit(arguments: argparse.Namespace) -> int:
     else:
         erased = readmit_owners(run, arguments.owners, requested_by=arguments.by)
         erased += readmit_left_out(run, arguments.owners)
-    were = "" if erased is None else f" {erased:,} of them were erased."
-    text = f"New examples of {', '.join(arguments.owners)} are admitted.{were}"
     plain = {"readmitted": arguments.owners, "were_erased": erased}
-    return print_result(arguments, plain, text)
+    return print_result(arguments, plain, _describe_readmitted(arguments.owners, erased))
+
+
+def _describe_readmitted(owners: Sequence[str], erased: int | None) -> str:
+    """Return who is readmitted; `erased` of them were erased, None if that is not known."""
+    names = ", ".join(owners)
+    if erased == 0:
+        was = "was" if len(owners) == 1 else "were"
+        return f"{names} {was} not erased from this run; nothing changes."
+    text = f"New examples of {names} are admitted."
+    if erased is not None and erased < len(owners):
+        text += f" {erased:,} of {len(owners):,} persons were erased before."
+    return text
 
 
 def _rotate(arguments: argparse.Namespace) -> int:
@@ -135,46 +144,6 @@ def _read_names(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text; save it as UTF-8") from error
     return [line.strip() for line in lines if line.strip()]
-
-
-def _describe(erased: "ErasureResult") -> str:
-    erasure = erased.erasure
-    rows = [
-        (
-            "persons",
-            f"{erasure.persons:,}"
-            + f", {erased.known_before:,} erased before" * bool(erased.known_before),
-        ),
-        (
-            "examples deleted",
-            f"{erasure.examples:,}"
-            + f" from the model; {erasure.claimed:,} as workers state"
-            * (erasure.claimed != erasure.examples),
-        ),
-        (
-            "workers",
-            f"{erasure.workers - erasure.outstanding:,} of {erasure.workers:,} have answered",
-        ),
-        ("model before", show_version(erasure.before)),
-        ("model after", show_version(erasure.after)),
-        ("certificate", str(erased.certificate)),
-        *((f"salt of {name[:32]}", salt) for name, salt in erased.salts.items()),
-    ]
-    ending = (
-        "The model is equal to one that never saw them. Each salt proves, with the name, that the\n"
-        "certificate is about that person; it is stored nowhere."
-    )
-    if erasure.nothing_held:
-        ending = (
-            "NOTHING WAS HELD of these persons, so the model is as it was. Their examples are\n"
-            "refused until `dealfl readmit`."
-        )
-    if not erasure.final:
-        ending = (
-            "NOT FINISHED: workers have not answered, or no version shows it; see\n"
-            "`dealfl erasures list`."
-        )
-    return format_table(rows, "  ") + "\n\n" + ending
 
 
 def _requests(arguments: argparse.Namespace) -> "list[RequestStatus]":
@@ -238,7 +207,8 @@ def _show_time(time_s: float | None) -> str:
 def _show(arguments: argparse.Namespace) -> int:
     from dealfl.runs import RunFolder, find_holdings, list_owners
 
-    run = _open_for(arguments, [arguments.owner or "", *(["all"] * arguments.owners)])
+    asks = [name for name in (arguments.owner, "all" if arguments.owners else None) if name]
+    run = _open_for(arguments, asks)
     if not isinstance(run, RunFolder):
         raise BadInput(_ELSEWHERE.format(arguments.run_folder))
     if arguments.owners:
@@ -257,13 +227,17 @@ def _show(arguments: argparse.Namespace) -> int:
     text = format_table([header, *rows])
     if arguments.ids:
         text += "".join(f"\n{identity}" for holding in holdings for identity in holding.ids)
-    text = text if holdings else f"No worker holds examples of {arguments.owner}."
+    text = text if holdings else _describe_nobody(run, arguments.owner)
     return print_result(arguments, [asdict(holding) for holding in holdings], text)
 
 
-def show_version(version: "ModelVersion | None") -> str:
-    """Return the digest and the number of a version."""
-    return "none published" if version is None else f"{version.digest} (version {version.version})"
+def _describe_nobody(run: "RunFolder", owner: str) -> str:
+    """Return that nothing is held of a person, and the names that may be meant."""
+    from dealfl.runs import find_unknown
+
+    _, near = find_unknown(run, [owner])
+    meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f"No worker holds examples of {owner}.{meant}"
 
 
 _BY = option("--by", default="", metavar="WHO", help="who requests it (default: your account)")

@@ -3,7 +3,7 @@
 import argparse
 import difflib
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
         arguments, unknown = self.parse_known_args(args, namespace)
         if unknown:
             used = getattr(arguments, "parser", self)
-            used.error(_unknown(unknown, used))
+            used.error(_unknown(unknown, used, list(args or unknown)))
         return arguments
 
     def parse_known_args(  # type: ignore[override]
@@ -80,6 +80,8 @@ class Parser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             noun = str(action.metavar or "command").lower()
             hint = data_hint(value) or suggest(value, action.choices)
+            if f"--{value}" in self._option_string_actions:
+                hint = f"; did you mean '--{value}'?"
             if value.endswith(".toml"):
                 hint = f"; a job is run by: {shlex.join(['dealfl', 'run', value])}"
             self.error(f"no {noun} {value!r}{hint}")
@@ -91,14 +93,31 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}{end} `{self.prog} --help`\n")
 
 
-def _unknown(words: Sequence[str], parser: argparse.ArgumentParser) -> str:
+def _unknown(words: Sequence[str], parser: argparse.ArgumentParser, given: list[str]) -> str:
     options = [word for word in words if word.startswith("-") and word != "-"]
     if not options:
         return f"too many arguments: {shlex.join(words)}"
     name = options[0].partition("=")[0]
-    return f"no option {name!r}{suggest(name, _options(parser))}"
+    near = difflib.get_close_matches(name.lstrip("-"), _options(parser), n=1)
+    meant = f"--{near[0]}" if near else _find_setting(options[0], parser, given)
+    return f"no option {name!r}" + (f"; did you mean {meant!r}?" if meant else "")
 
 
-def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    for action in parser._actions:
-        yield from (word for word in action.option_strings if word.startswith("--"))
+def _options(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the names of all long options, without dashes: these are in every option."""
+    words = (word for action in parser._actions for word in action.option_strings)
+    return [word.removeprefix("--") for word in words if word.startswith("--")]
+
+
+def _find_setting(option: str, parser: argparse.ArgumentParser, given: list[str]) -> str:
+    """Return the words that set a key of the job with nearly the name of an option, if any."""
+    if "set" not in _options(parser):
+        return ""
+    from dealfl.jobs import Job
+    from dealfl.settings import keys_of
+
+    name, _, value = option.lstrip("-").partition("=")
+    near = difflib.get_close_matches(name.replace("-", "_"), keys_of(Job), n=1, cutoff=0.75)
+    following = given[given.index(option) + 1 :] if option in given else []
+    value = value or next((word for word in following[:1] if not word.startswith("-")), "VALUE")
+    return shlex.join(["--set", f"job.{near[0]}={value}"]) if near else ""

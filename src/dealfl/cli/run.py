@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dealfl.cli.desk import DESK, show_desk
 from dealfl.cli.printing import JSON, command, option, print_result, processes, say, values
 from dealfl.errors import BadInput
 
@@ -35,6 +36,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     keep_freed_memory()
     gc.set_threshold(100_000)  # a run makes millions of records, and none is part of a cycle
+    _refuse_stopped_run(arguments)
     fleet = read_job_file(Fleet.from_job, arguments.job, read_values(arguments.values))
     if arguments.ablate:
         return _ablate(arguments, fleet)
@@ -45,18 +47,19 @@ def _run(arguments: argparse.Namespace) -> int:
     if find_spec("plotly") is None:
         say("dealfl: no report: plotly is missing; pip install 'dealfl[report]'", file=sys.stderr)
     try:
-        result = run(
-            fleet,
-            out=folder,
-            compare=not arguments.no_compare,
-            resume=arguments.resume,
-            restart=arguments.restart,
-            start_from=arguments.start_from,
-            keep_data=not arguments.discard_data,
-            forget_one=arguments.job is None and not arguments.discard_data,
-            processes=arguments.processes,
-            with_erased=arguments.with_erased,
-        )
+        with show_desk(arguments, folder):
+            result = run(
+                fleet,
+                out=folder,
+                compare=not arguments.no_compare,
+                resume=arguments.resume,
+                restart=arguments.restart,
+                start_from=arguments.start_from,
+                keep_data=not arguments.discard_data,
+                forget_one=arguments.job is None and not arguments.discard_data,
+                processes=arguments.processes,
+                with_erased=arguments.with_erased,
+            )
     except Interrupted:
         say(f"dealfl: stopped; continue with: {_resume_command(arguments)}", file=sys.stderr)
         return 130
@@ -65,6 +68,18 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         say(f"{result!r}\n\nReport: {result.page}")
     return 0 if result.exact else 1
+
+
+def _refuse_stopped_run(arguments: argparse.Namespace) -> None:
+    """Refuse the folder of a stopped run in the place of a job; say how to continue the run."""
+    from dealfl.runs import RunFolder, default_job
+
+    if arguments.job is None or not (run := RunFolder(arguments.job)).resumable:
+        return
+    job = [] if run.job_text() == default_job() else ["JOB.toml"]
+    again = shlex.join([*arguments.parser.prog.split(), *job, "--out", str(run.path), "--resume"])
+    named = ", with its job file" if job else ""
+    raise BadInput(f"{run.path} is the folder of a stopped run; continue it{named}: {again}")
 
 
 def _ablate(arguments: argparse.Namespace, fleet: "Fleet") -> int:
@@ -151,6 +166,7 @@ COMMAND = command(
     option(
         "--discard-data", action="store_true", help="keep no examples; nobody can be erased later"
     ),
+    DESK,
     JSON,
     run=_run,
     description="Run a job: a server and a fleet of workers in one process, with a virtual clock. "

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
+from dealfl.cli.desk import DESK, show_desk
 from dealfl.cli.printing import JSON, Option, command, option, print_result, say
 from dealfl.errors import BadInput
 
@@ -22,18 +23,25 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     document = Document.read(arguments.job)
     brokers = [read_credentials(path) for path in arguments.brokers]
+    parent = [read_credentials(path) for path in arguments.parent]
     run = RunFolder(arguments.out or Path("runs") / read_job(document).name)
     run.open_server(document)
-    with log_to(run.path / "log.jsonl"), _warnings_shown():
+    with (
+        log_to(run.path / "log.jsonl"),
+        _warnings_shown(),
+        show_desk(arguments, run.path),
+    ):
         run_until_stopped(
             lambda stopped: serve(
                 document,
                 run.path,
                 brokers,
                 stopped,
-                answers=answers_about(run),
+                parent=parent,
+                answers=partial(answers_about, run),
                 trusted=arguments.trust,
                 health=_say,
+                enrolment=arguments.keyholder,
             )
         )
     return 0
@@ -64,6 +72,7 @@ def _work(arguments: argparse.Namespace) -> int:
             "device_command": arguments.device_command,
         },
         health=_say,
+        enrolment=arguments.keyholder,
     )
     with log_to(folder / "log.jsonl"), _warnings_shown():
         if not arguments.once:
@@ -93,6 +102,13 @@ def _say(line: str) -> None:
 
 
 _JOB = option("job", type=Path, help="job file")
+_KEYHOLDER = option(
+    "--keyholder",
+    type=Path,
+    metavar="FILE",
+    help="enrolment with the keyholder of a private job, at the first start: it moves to --out; "
+    "a gateway gives a folder with NAME.enrolment for each worker",
+)
 
 
 def _brokers(credentials: str) -> Option:
@@ -118,13 +134,24 @@ SERVE = command(
         metavar="OPERATOR",
         help="operator that may erase people and remove workers; can be repeated",
     ),
+    option(
+        "--parent",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="run a region: its credentials at the broker of the parent; can be repeated",
+    ),
     option("--out", type=Path, metavar="FOLDER", help="default: runs/NAME"),
+    _KEYHOLDER,
+    DESK,
     run=_serve,
     doc="""Run the server of a job. Workers reach it through an MQTT broker.
 
     examples:
       dealfl serve job.toml --broker broker/server.toml
       dealfl serve job.toml --broker a/server.toml --broker b/server.toml   two brokers, for safety
+      dealfl serve job.toml --broker north/server.toml --parent north.toml  a region
 
     Ctrl-C or SIGTERM stops the server after its current call. The same command continues.
     """,
@@ -134,6 +161,7 @@ WORK = command(
     _JOB,
     _brokers("the device, from `dealfl broker enrol`"),
     option("--out", type=Path, metavar="FOLDER", help="default: workers/NAME"),
+    _KEYHOLDER,
     option(
         "--data",
         type=Path,

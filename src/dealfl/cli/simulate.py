@@ -80,12 +80,20 @@ def read_job_file(
     read: Callable[..., Fleet], path: str | Path | None, values: dict[str, object]
 ) -> Fleet:
     """Read a job; if the file has data instead, say how to write a job for them."""
+    if path is not None and Path(path).is_dir():
+        raise BadInput(f"{path} is a {_name_folder(Path(path))}; give a job file")
     try:
         return read(path, values)
     except BadInput as error:
         if path is None or not Path(path).is_file() or not (hint := data_hint(path)):
             raise
         raise BadInput(f"{path} is no job file{hint}") from error
+
+
+def _name_folder(path: Path) -> str:
+    from dealfl.runs import RunFolder
+
+    return "folder" if RunFolder(path).job is None else "run folder"
 
 
 def read_values(words: Sequence[str]) -> dict[str, object]:

@@ -15,16 +15,16 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dealfl.cli.printing import (
-    FILES,
     JSON,
     RUN,
     command,
     format_moment,
     format_table,
-    open_folder,
+    open_run,
     open_server,
     option,
     print_result,
@@ -33,7 +33,7 @@ from dealfl.errors import BadInput
 from dealfl.escaping import for_terminal
 
 if TYPE_CHECKING:
-    from dealfl.runs import RunFolder, RunningServer, RunStart, RunStatus
+    from dealfl.runs import PrivacyStatus, RunFolder, RunningServer, RunStart, RunStatus
 
 
 _CLEAR = "\x1b[H\x1b[2J"
@@ -115,8 +115,14 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
         *([("waiting", status.problem)] if status.problem else []),
         *([("catching up", _catching_up(status))] if status.catching_up else []),
         ("workers", (states or "none yet") + sleeping + flagged),
+        *(
+            [("regions", f"{status.regions} with {status.devices:,} devices")]
+            * bool(status.regions)
+        ),
+        *([("parent", _parent(status))] if status.parent else []),
         ("updates", f"{status.updates_counted:,} counted, {status.updates_waiting:,} waiting"),
         ("examples", f"{status.examples_learned:,} learned, {status.examples_evicted:,} evicted"),
+        *([("privacy", _privacy(status.privacy, status.now_s))] if status.privacy else []),
         ("model", _model(status)),
         ("erasures", f"{status.erasures} requested, {status.erasures_pending} pending"),
         ("energy", energy),
@@ -126,8 +132,37 @@ def _rows(status: "RunStatus") -> list[tuple[str, str]]:
     ]
 
 
+def _privacy(privacy: "PrivacyStatus", now_s: float) -> str:
+    by = f"{privacy.keyholder} ({privacy.key})"
+    parts = [f"sums of {privacy.cohort}+ workers, opened by {by}: {privacy.openings:,} so far"]
+    if 0 < privacy.smallest < privacy.cohort:
+        parts.append(f"the smallest of {privacy.smallest}")
+    if privacy.waiting_since_s is not None:
+        waited_s = max(now_s - privacy.waiting_since_s, 0.0)
+        parts.append(f"NO ANSWER from the keyholder for {waited_s:.0f} s: updates wait")
+    for names, what in ((privacy.suspects, "suspected"), (privacy.barred, "barred")):
+        if names:
+            parts.append(f"{what}: {', '.join(names)}")
+    if privacy.problem:
+        parts.append(privacy.problem)
+    return "; ".join(parts)
+
+
 def _catching_up(status: "RunStatus") -> str:
     return f"the ledger was restored; {status.catching_up:,} workers have not sent their sums yet"
+
+
+def _parent(status: "RunStatus") -> str:
+    """Return what a region has reported to its parent."""
+    parent = status.parent
+    if parent is None:
+        return ""
+    said = f"{parent.updates:,} updates posted; holds version {parent.version} of the root"
+    if not parent.incarnation:
+        said = "has not welcomed this region yet"
+    elif parent.posted_digest != status.statistics_digest:
+        said += "; more waits for its next round"
+    return said + f"; PROBLEM: {parent.problem}" * bool(parent.problem)
 
 
 def _has_ended(status: "RunStatus") -> bool:
@@ -167,9 +202,11 @@ def _model(status: "RunStatus") -> str:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from dealfl.runs import serve_metrics
+    from dealfl.runs import RunFolder, read_status, serve_metrics
 
-    served = serve_metrics(open_folder(arguments), arguments.port, arguments.host)
+    run = open_run(arguments)
+    read = partial(read_status, run) if isinstance(run, RunFolder) else run.status
+    served = serve_metrics(read, arguments.port, arguments.host)
     print_result(arguments, {"address": served.address}, f"serving {served.address}")
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):  # a parent process can have ignored them
@@ -197,7 +234,7 @@ COMMAND = command(
 )
 METRICS = command(
     "serve the metrics of a run for Prometheus",
-    FILES,
+    RUN,
     option("--port", type=int, default=0, help="port (default: a free port)"),
     option("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)"),
     JSON,
@@ -207,6 +244,9 @@ METRICS = command(
     examples:
       dealfl metrics runs/digits --port 9464     serve until Ctrl-C
       dealfl metrics                             the latest run in runs/, on a free port
+      dealfl metrics ann.toml --port 9464        a running server, as its operator ann
+
+    A running server sends no histogram of the durations of rounds.
 
     By default only this machine can connect (see --host). Workers are counted, never named.
     """,

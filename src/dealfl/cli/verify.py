@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dealfl.cli.erase import show_version
 from dealfl.cli.printing import JSON, command, format_table, option, print_result
 from dealfl.errors import BadInput, DealError
 
@@ -74,11 +73,12 @@ def _verify_one(arguments: argparse.Namespace, run: "RunFolder | None", path: Pa
     rows = [
         ("request", erasure.request),
         ("requested by", erasure.requested_by),
-        ("persons, examples", f"{erasure.persons:,}, {erasure.examples:,}"),
+        ("persons, examples", f"{erasure.persons:,}, {erasure.examples_seen}"),
         *([("examples claimed", claimed)] if erasure.claimed != erasure.examples else []),
+        *([] if erasure.masks is msgspec.UNSET else [("seen by the server", str(erasure.masks))]),
         ("workers outstanding", f"{erasure.outstanding:,} of {erasure.workers:,}"),
-        ("model before", show_version(erasure.before)),
-        ("model after", show_version(erasure.after)),
+        ("model before", str(erasure.before or "none published")),
+        ("model after", str(erasure.after or "none published")),
         *([("retrained", plain["retrained"])] if "retrained" in plain else []),
         ("final", "yes" if erasure.final else "no"),
         ("not covered", "; ".join(erasure.not_covered)),
@@ -129,7 +129,7 @@ def _require_retrained(erasure: "Erasure", run: "RunFolder | None", path: Path) 
     if erasure.after is None or digest != erasure.after.digest:
         raise BadInput(
             f"training on what is held gives {digest[:16]}…, the certificate says "
-            f"{show_version(erasure.after)}; if others were erased since, verify the last "
+            f"{erasure.after or 'none published'}; if others were erased since, verify the last "
             "certificate"
         )
     return digest

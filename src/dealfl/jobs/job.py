@@ -231,6 +231,36 @@ def _own_subject(document: Document, data: Data | None) -> Subject:
     return Subject(key, source.describe(read_from), partial(source.read, read_from), source)
 
 
+class PrivacyKeys(Struct, frozen=True, kw_only=True):
+    """Sums under masks: the server sees sums of cohorts only, which a keyholder opens."""
+
+    keyholder: Annotated[
+        str,
+        Meta(
+            pattern=r"^[A-Za-z0-9_-]{0,64}$",
+            description="name under which the keyholder is enrolled at the broker; empty: no masks",
+        ),
+    ] = ""
+    cohort: Annotated[
+        int,
+        Meta(ge=2, description="minimum number of workers with fresh examples in a sum, t"),
+    ] = 5
+    max_workers: Annotated[
+        Count,
+        Meta(description="workers whose sums must fit the integers; a simulation knows its own"),
+    ] = 10_000
+
+
+def read_privacy(document: Document) -> PrivacyKeys:
+    """Return the section [privacy] of a job file."""
+    keys = read_section(document, PrivacyKeys, "privacy")
+    if "privacy" in document.tables and not keys.keyholder:
+        raise document.error(
+            "privacy", 'the section [privacy] needs the name of a keyholder: keyholder = "NAME"'
+        )
+    return keys
+
+
 class MachineKeys(Struct, frozen=True, kw_only=True):
     """The machine of a worker process; `dealfl work` has a flag for each key."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ class RowRecords:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __getitem__(self, part: slice) -> RowRecords:
+        return dataclasses.replace(self, rows=self.rows[part])
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
         targets, name = self.reading.examples.targets, self.reading.owner

@@ -23,7 +23,9 @@ __all__ = [
     "details",
     "draw",
     "page",
+    "page_file",
     "plot_section",
+    "plotly_script",
     "table",
 ]
 
@@ -106,10 +108,10 @@ def _finite(content: Any) -> Any:  # noqa: ANN401 - any JSON value
 def table(
     caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], *, sortable: bool = False
 ) -> str:
-    """Return the HTML of a table that scrolls inside its box."""
+    """Return the HTML of a table that scrolls inside its box; on a phone, a row is a list."""
     box, kind = ("scroll long", "sortable") if sortable else ("scroll", "plain")
     names = "".join(f'<th scope="col">{for_html(name)}</th>' for name in head)
-    body = "".join(f"<tr>{_row(row)}</tr>\n" for row in rows)
+    body = "".join(f"<tr>{_row(row, head)}</tr>\n" for row in rows)
     return (
         f'<div class="{box}" tabindex="0" role="region" aria-label="{for_html(caption)}">'
         f'<table class="{kind}"><caption>{for_html(caption)}</caption>'
@@ -118,15 +120,17 @@ def table(
     )
 
 
-def _row(row: Sequence[object]) -> str:
+def _row(row: Sequence[object], head: Sequence[str]) -> str:
     first, *others = row
-    return f'<th scope="row">{for_html(first)}</th>' + "".join(_cell(cell) for cell in others)
+    cells = "".join(map(_cell, others, head[1:]))
+    return f'<th scope="row">{for_html(first)}</th>{cells}'
 
 
-def _cell(content: object) -> str:
+def _cell(content: object, name: str) -> str:
+    named = f' data-name="{for_html(name)}"' if name else ""
     if isinstance(content, Cell):
-        return f'<td data-value="{content.value!r}">{for_html(content.text)}</td>'
-    return f"<td>{for_html(content)}</td>"
+        return f'<td{named} data-value="{content.value!r}">{for_html(content.text)}</td>'
+    return f"<td{named}>{for_html(content)}</td>"
 
 
 def details(summary: str, inside: str) -> str:
@@ -136,9 +140,7 @@ def details(summary: str, inside: str) -> str:
 
 def page(title: str, body: str) -> str:
     """Return a whole HTML page, with the scripts and styles it needs."""
-    parts = files("dealfl.pages")
-    style = parts.joinpath("page.css").read_text(encoding="utf-8")
-    script = parts.joinpath("page.js").read_text(encoding="utf-8")
+    style, script = page_file("page.css"), page_file("page.js")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
@@ -146,7 +148,7 @@ def page(title: str, body: str) -> str:
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{for_html(title)}</title>\n<style>\n{style}</style></head>\n"
         f"<body><main>\n{body}</main>\n"
-        f"<script>{_plotly()}</script>\n<script>\n{script}</script></body></html>\n"
+        f"<script>{plotly_script()}</script>\n<script>\n{script}</script></body></html>\n"
     )
 
 
@@ -159,7 +161,13 @@ def draw(plot: Plot) -> Any:  # noqa: ANN401 - plotly is optional
     return figure.update_layout(title=title, margin={"t": 72}, template="plotly_white")
 
 
-def _plotly() -> str:
+def page_file(name: str) -> str:
+    """Return the text of `page.css` or `page.js`."""
+    return files("dealfl.pages").joinpath(name).read_text(encoding="utf-8")
+
+
+def plotly_script() -> str:
+    """Return the source of plotly.js."""
     source: str = _import_plotly("plotly.offline").get_plotlyjs()
     return source
 

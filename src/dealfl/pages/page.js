@@ -1,6 +1,5 @@
 "use strict";
 // Draws every plot in the colours of the page, again when these change, and sorts tables.
-const plots = Array.from(document.querySelectorAll("div.plot"));
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function coloured(layout) {
@@ -13,13 +12,15 @@ function coloured(layout) {
   return { ...layout, ...axes, font, hoverlabel: { font: { ...font, color: undefined } } };
 }
 
+function drawPlot(plot, how = Plotly.newPlot) {
+  const { data, layout } = JSON.parse(plot.nextElementSibling.textContent);
+  for (const trace of data)
+    if (trace.meta === "ink") trace.marker.color = colour("--text");  // stands out on any bar
+  how(plot, data, coloured(layout), { displayModeBar: false });
+}
+
 function draw() {
-  for (const plot of plots) {
-    const { data, layout } = JSON.parse(plot.nextElementSibling.textContent);
-    for (const trace of data)
-      if (trace.meta === "ink") trace.marker.color = colour("--text");  // stands out on any bar
-    Plotly.newPlot(plot, data, coloured(layout), { displayModeBar: false });
-  }
+  for (const plot of document.querySelectorAll("div.plot")) drawPlot(plot);
 }
 
 // Redraw for another width: a plot that is only resized leaves its legend where it was.
@@ -53,15 +54,19 @@ function sort(table, column) {
   table.tBodies[0].append(...rows);
 }
 
-for (const table of document.querySelectorAll("table.sortable")) {
-  Array.from(table.tHead.rows[0].cells).forEach((head, column) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = head.textContent;
-    button.addEventListener("click", () => sort(table, column));
-    head.replaceChildren(button);
-  });
+function makeSortable(root) {
+  for (const table of root.querySelectorAll("table.sortable")) {
+    Array.from(table.tHead.rows[0].cells).forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = head.textContent;
+      button.addEventListener("click", () => sort(table, column));
+      head.replaceChildren(button);
+    });
+  }
 }
+
+makeSortable(document);
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 matchMedia("print").addEventListener("change", draw);

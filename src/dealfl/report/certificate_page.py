@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import UNSET
+
 from dealfl.erasure import Erasure, ModelVersion
 from dealfl.escaping import for_html
 from dealfl.report.wording import format_count
@@ -31,6 +33,18 @@ def write_certificate_page(
     retrained: str | None = None,
 ) -> None:
     """Write a page that explains a verified certificate, with what else was verified."""
+    replace_file(
+        path,
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Certificate of erasure</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
+        f"{explain_certificate(erasure, certificate.name, entry, retrained)}",
+    )
+
+
+def explain_certificate(
+    erasure: Erasure, name: str, entry: int | None = None, retrained: str | None = None
+) -> str:
+    """Return HTML that explains a verified certificate, with what else was verified."""
     persons, answered = (
         format_count(erasure.persons, "person"),
         erasure.workers - erasure.outstanding,
@@ -38,26 +52,30 @@ def write_certificate_page(
     rows = {
         "Requested": f"{erasure.requested_at}, by {erasure.requested_by}",
         "Certificate issued": erasure.issued_at,
-        "Removed from the model": f"{format_count(erasure.examples, 'example')} of {persons}",
+        "Removed from the model": f"{format_count(erasure.examples, 'example')} of {persons}"
+        if erasure.masks is UNSET
+        else f"all examples of {persons}; their number is not visible under masks",
         "Deleted, as devices state": f"{format_count(erasure.claimed, 'example')}; not verified",
         "Devices": f"{answered:,} of {erasure.workers:,} have answered",
         "Model before": _describe(erasure.before),
         "Model after": _describe(erasure.after),
         "Not covered": "; ".join(erasure.not_covered),
+        **({} if erasure.masks is UNSET else {"Seen by the server": str(erasure.masks)}),
         "Signature": "valid",
         "Entry in the log": _NOT_VERIFIED if entry is None else f"entry {entry + 1}, verified",
         "Training again": _NOT_VERIFIED
         if retrained is None
         else f"training on what is held gives the same model: {retrained}",
-        "File": certificate.name,
+        "File": name,
     }
     heading = "Certificate of erasure" + ": nothing was held" * erasure.nothing_held
-    table = "\n".join(f"<tr><th>{for_html(k)}<td>{for_html(v)}" for k, v in rows.items())
-    replace_file(
-        path,
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Certificate of erasure</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
-        f"<h1>{heading}</h1>\n{_verdict(erasure, persons)}\n<table>{table}</table>\n"
+    table = "\n".join(
+        f'<tr><th scope="row">{for_html(k)}</th><td>{for_html(v)}</td></tr>'
+        for k, v in rows.items()
+    )
+    return (
+        f"<h1>{heading}</h1>\n{_verdict(erasure, persons)}\n"
+        f'<table class="certificate">{table}</table>\n'
         "<h2>What this means</h2>\n"
         "<p>All devices that take part in the job have received the order to delete every example "
         "of these persons. The model was then corrected exactly. It equals, in every number, a "
@@ -65,7 +83,7 @@ def write_certificate_page(
         "has the remaining data can compute the second one again and compare.</p>\n"
         "<p>The file is signed. <code>dealfl verify</code>, or another program that checks in-toto "
         "statements, shows that nobody has changed it. It contains no names: only somebody who has "
-        "received the secret number (salt) of a person can show that it is about that person.</p>",
+        "received the secret number (salt) of a person can show that it is about that person.</p>"
     )
 
 

@@ -44,20 +44,24 @@ _BASELINE = "original"
 
 def write_page(result: RunRecord, path: str | Path) -> None:
     """Write the HTML report of a run, atomically; the page needs no network."""
-    body = "".join(
-        [
-            _head(result),
-            _forgotten(result.forgotten),
-            *(_section(title, result) for title in _PLOTS),
-            "<h2>All schemes</h2>\n",
-            _schemes(result),
-            "<h2>Details</h2>\n",
-            _participants(result.main),
-            _settings(result),
-            _terms(result),
-        ]
-    )
+    parts = report_sections(result)
+    order = ("summary", "forgotten", *_PLOTS, "schemes")
+    body = "".join(parts[name] for name in order)
+    body += "<h2>Details</h2>\n" + parts["participants"] + parts["settings"] + parts["terms"]
     replace_file(path, page(result.job, body))
+
+
+def report_sections(result: RunRecord) -> dict[str, str]:
+    """Return the sections of a report as HTML, by name; those of plots have their titles."""
+    return {
+        "summary": _head(result),
+        "forgotten": _forgotten(result.forgotten),
+        **{title: _section(title, result) for title in _PLOTS},
+        "schemes": f"<h2>All schemes</h2>\n{_schemes(result)}",
+        "participants": _participants(result.main),
+        "settings": _settings(result),
+        "terms": _terms(result),
+    }
 
 
 def _section(title: str, result: RunRecord) -> str:
@@ -175,7 +179,7 @@ def _forgotten(forgotten: Forgotten | None) -> str:
         "One person is forgotten on request: "
         f"{format_count(forgotten.examples, 'example')} deleted from all workers"
     )
-    return f"<h2>One person was forgotten</h2>\n{table(caption, ['', 'digest'], rows)}"
+    return f"<h2>One person was forgotten</h2>\n{table(caption, ['', ''], rows)}"
 
 
 # -- tables -------------------------------------------------------------------------------------

@@ -117,7 +117,13 @@ _TOP_DOWN = {"autorange": "reversed", "ticksuffix": " "}
 def round_plots(result: RunRecord) -> list[Plot]:
     """Return the plots of the quality of all schemes, and of the rounds of the main one."""
     main = result.main
-    return [_quality(result), _examples(main), _durations(main), _replies(main)]
+    return [_quality(result), *participation_plots(main.rounds, main.scheme, main.workers)]
+
+
+def participation_plots(rounds: Sequence[Round], scheme: str, workers: int) -> list[Plot]:
+    """Return the plots of the examples, the duration and the workers of rounds."""
+    name = f" ({scheme_name(scheme)})" if scheme else ""
+    return [_examples(rounds, name), _durations(rounds, name), _replies(rounds, name, workers)]
 
 
 def _quality(result: RunRecord) -> Plot:
@@ -180,7 +186,7 @@ def _find_dip(outcome: Outcome) -> tuple[float, int] | None:
 
 
 def _bars(
-    main: Outcome,
+    rounds: Sequence[Round],
     title: str,
     words: str,
     unit: str,
@@ -188,9 +194,9 @@ def _bars(
     values: Sequence[tuple[str, int, Callable[[Round], float]]],
 ) -> Plot:
     """Return bars for each round, or for blocks of equal length if there are many rounds."""
-    length = -(-len(main.rounds) // _MOST_BARS) or 1
-    starts = range(0, len(main.rounds), length)
-    blocks = [main.rounds[start : start + length] for start in starts]
+    length = -(-len(rounds) // _MOST_BARS) or 1
+    starts = range(0, len(rounds), length)
+    blocks = [rounds[start : start + length] for start in starts]
     traces = [
         bar(
             (block[0].number for block in blocks),
@@ -202,36 +208,37 @@ def _bars(
         for name, index, value in values
     ]
     return Plot(
-        title=f"{title} per round ({scheme_name(main.scheme)})",
+        title=title,
         words=words + (f" Each bar is the mean of {length} rounds." if length > 1 else ""),
-        traces=traces if main.rounds else [],
+        traces=traces if rounds else [],
         layout={"xaxis": ROUND, "yaxis": {"title": axis(unit)}, "barmode": mode},
         nothing=NO_ROUNDS,
     )
 
 
-def _examples(main: Outcome) -> Plot:
+def _examples(rounds: Sequence[Round], name: str) -> Plot:
     words = "Examples added to the model are above zero, removed examples below."
     values = [
         ("learned", 2, lambda row: row.learned),
         ("forgotten", 4, lambda row: -row.evicted),
     ]
-    return _bars(main, "Examples learned and forgotten", words, "examples", "relative", values)
+    title = f"Examples learned and forgotten per round{name}"
+    return _bars(rounds, title, words, "examples", "relative", values)
 
 
-def _replies(main: Outcome) -> Plot:
-    words = f"Out of {main.workers:,}. Phones that are not selected stay asleep and use no energy."
+def _replies(rounds: Sequence[Round], name: str, workers: int) -> Plot:
+    words = f"Out of {workers:,}. Phones that are not selected do not train."
     values = [
         ("available", 6, lambda row: row.able),
         ("selected", 0, lambda row: row.selected),
         ("replied in time", 2, lambda row: row.replied),
     ]
-    return _bars(main, "Phones selected", words, "phones", "overlay", values)
+    return _bars(rounds, f"Phones selected per round{name}", words, "phones", "overlay", values)
 
 
-def _durations(main: Outcome) -> Plot:
-    lasting = [row for row in main.rounds if row.reason != "booked"]
-    reasons, booked = Counter(row.reason for row in lasting), len(main.rounds) - len(lasting)
+def _durations(rounds: Sequence[Round], name: str) -> Plot:
+    lasting = [row for row in rounds if row.reason != "booked"]
+    reasons, booked = Counter(row.reason for row in lasting), len(rounds) - len(lasting)
     listed = ", ".join(
         f"{count:,} by {_REASONS.get(reason, reason)}" for reason, count in reasons.most_common()
     )
@@ -242,11 +249,15 @@ def _durations(main: Outcome) -> Plot:
     low_s = max(tick for tick in ticks_s if tick <= min(times_s))
     high_s = min((tick for tick in ticks_s if tick > max(times_s)), default=max(times_s))
     shown = [math.log10(low_s), math.log10(high_s)]  # at least two ticks
+    clock = "Virtual time" if name else "Seconds"
     return Plot(
-        title=f"Duration of rounds, by reason of closing ({scheme_name(main.scheme)})",
-        words=f"Virtual time on a logarithmic scale. Closed: {listed or 'none'}."
+        title=f"Duration of rounds{', by reason of closing' * (len(reasons) > 1)}{name}",
+        words=f"{clock} on a logarithmic scale. Closed: {listed or 'none'}."
         + (more if booked else ""),
-        traces=[_closings(lasting, index, reason) for index, reason in enumerate(reasons)],
+        traces=[
+            _closings(lasting, index, reason) | {"showlegend": len(reasons) > 1}
+            for index, reason in enumerate(reasons)
+        ],
         layout={
             "xaxis": ROUND | {"zeroline": False},
             "yaxis": {
@@ -268,7 +279,6 @@ def _closings(rounds: Sequence[Round], index: int, reason: str) -> Trace:
         "name": for_plotly(label([_REASONS.get(reason, reason)]).popitem()[1]),
         "mode": "markers",
         "marker": {"color": colour(index), "symbol": _SYMBOLS[index % len(_SYMBOLS)], "size": 8},
-        "showlegend": True,
         "hovertemplate": "round %{x}: %{y:.3s} s",
     }
 
@@ -347,12 +357,10 @@ def _savings(result: RunRecord) -> Plot:
     trace = {
         "type": "bar",
         "orientation": "h",
-        "y": list(parts),
+        "y": [f"{name}<br>{format_energy(part_j)}" for name, part_j in parts.items()],
         "x": [part_j / scale_j for part_j in parts.values()],
-        "text": [format_energy(part_j) for part_j in parts.values()],
-        "textposition": "auto",
         "marker": {"color": colour(0)},
-        "hoverinfo": "text",
+        "hoverinfo": "y",
     }
     return Plot(
         title=f"Energy saved by {scheme_name(result.main.scheme)} against Original (modelled)",
@@ -373,7 +381,8 @@ Kinds = dict[str, list[Participant]]  # the phones of each kind
 def phone_plots(result: RunRecord) -> list[Plot]:
     """Return the plots of the phones: wake-ups and selections by scheme, the rest of the main."""
     kinds = _group(result.main.participants)
-    return [_wake_ups(result), _selected(result), _energy(result, kinds), _battery(result, kinds)]
+    by_kind = (_selected, _energy, _battery)
+    return [_wake_ups(result), *(plot(result, kinds) for plot in by_kind)]
 
 
 def _group(participants: Iterable[Participant]) -> Kinds:
@@ -386,6 +395,11 @@ def _group(participants: Iterable[Participant]) -> Kinds:
     ordered = sorted(grouped.items(), key=lambda item: -len(item[1]))
     others = [participant for _, group in ordered[_MOST_KINDS - 1 :] for participant in group]
     return {**dict(ordered[: _MOST_KINDS - 1]), _OTHERS: others}
+
+
+def _is_single(kinds: Kinds) -> bool:
+    """Whether there is one kind alone: a plot by kind would have one bar, and is left out."""
+    return len(kinds) == 1
 
 
 def _named(kinds: Kinds) -> list[str]:
@@ -425,21 +439,21 @@ def _wake_ups(result: RunRecord) -> Plot:
     )
 
 
-def _selected(result: RunRecord) -> Plot:
+def _selected(result: RunRecord, kinds: Kinds) -> Plot:
     traces = []
     for index, (name, outcome) in enumerate(
         zip(scheme_labels(result), result.outcomes, strict=True)
     ):
-        kinds = _group(outcome.participants)
-        times = _means(kinds, "selected")
+        phones = _group(outcome.participants)
+        times = _means(phones, "selected")
         if any(times):
-            traces.append(bar(_named(kinds), times, "", index, "%{x}: %{y:.2f}") | {"name": name})
+            traces.append(bar(_named(phones), times, "", index, "%{x}: %{y:.2f}") | {"name": name})
     return Plot(
         title="Selections per phone, by kind",
         words="Mean over all phones of a kind.",
-        traces=traces,
+        traces=[] if _is_single(kinds) else traces,
         layout=_layout("selections", "group"),
-        nothing="No phone was selected.",
+        nothing="" if _is_single(kinds) else "No phone was selected.",
     )
 
 
@@ -455,9 +469,9 @@ def _energy(result: RunRecord, kinds: Kinds) -> Plot:
     return Plot(
         title=f"Energy per phone, by kind (modelled, {scheme_name(result.main.scheme)})",
         words="Mean over all phones of a kind, for the whole job.",
-        traces=traces if largest_j else [],
+        traces=traces if largest_j and not _is_single(kinds) else [],
         layout=_layout(f"energy per phone, {unit}", "stack"),
-        nothing="No energy was spent.",
+        nothing="" if _is_single(kinds) else "No energy was spent.",
     )
 
 
@@ -477,7 +491,7 @@ def _battery(result: RunRecord, kinds: Kinds) -> Plot:
     return Plot(
         title=f"Battery at the end, by kind (modelled, {scheme_name(result.main.scheme)})",
         words="Mean over all phones of a kind; the line shows the minimum and the maximum.",
-        traces=[trace] if kinds and min(left) < _NEARLY_FULL else [],
+        traces=[trace] if len(kinds) > 1 and min(left) < _NEARLY_FULL else [],
         layout={"yaxis": {"title": {"text": "battery, %"}, "range": [0, 105]}},
         nothing="",
     )

@@ -32,8 +32,9 @@ def summarize(result: RunRecord) -> str:
     """Return a text summary: a table of schemes, the energy saved, and the check of digests."""
     main = result.main
     head = (
-        f"{for_terminal(result.job)}: {main.workers} workers, {len(main.rounds)} rounds, "
-        f"{main.learned:,} examples learned, {main.evicted:,} forgotten ({main.scheme})"
+        f"{for_terminal(result.job)}: {format_count(main.workers, 'worker')}, "
+        f"{format_count(len(main.rounds), 'round')}, {format_count(main.learned, 'example')} "
+        f"learned, {main.evicted:,} forgotten ({main.scheme})"
     )
     reference = reference_sentence(main, result.central)
     parts = [

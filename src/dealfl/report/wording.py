@@ -315,7 +315,8 @@ def radios_sentence(main: Outcome) -> str:
         learned = sum(phone.learned for phone in phones)
         waits = sum(phone.learned * (phone.delay_s or 0.0) for phone in phones) / max(learned, 1)
         parts.append(
-            f"{radio} ({len(phones)} phones) {learned / max(main.learned, 1):.0%} of the examples, "
+            f"{radio} ({format_count(len(phones), 'phone')}) "
+            f"{learned / max(main.learned, 1):.0%} of the examples, "
             f"after {format_duration(waits)} on average"
         )
     learned_by = [phone.learned for phone in main.participants]

@@ -2,8 +2,18 @@
 
 from dealfl.runs.ablation import Ablation, ablate
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
+from dealfl.runs.changes import Changes, WorkerLine, read_changes
 from dealfl.runs.demo import Proof, run_demo
-from dealfl.runs.erasing import ErasureResult, erase_owners, readmit_owners, require_known
+from dealfl.runs.erasing import (
+    ErasureResult,
+    carry_out_queue,
+    complete_erasure,
+    erase_owners,
+    file_erasure,
+    find_unknown,
+    readmit_owners,
+    require_known,
+)
 from dealfl.runs.erasures import CERTIFICATES, RequestStatus, certify, find_queued, list_erasures
 from dealfl.runs.finished_run import (
     HeldOwner,
@@ -35,10 +45,18 @@ from dealfl.runs.result import (
 )
 from dealfl.runs.run import Interrupted, NoFolder, Run, default_job
 from dealfl.runs.running_server import RunningServer, answers_about
-from dealfl.runs.status import RunStart, RunStatus, read_start, read_status, serve_metrics
+from dealfl.runs.status import (
+    PrivacyStatus,
+    RunStart,
+    RunStatus,
+    read_start,
+    read_status,
+    serve_metrics,
+)
 from dealfl.runs.workers import (
     Removal,
     WorkerStatus,
+    find_state,
     read_worker_rounds,
     read_workers,
     remove_worker,
@@ -50,6 +68,7 @@ __all__ = [
     "MANIFEST",
     "Ablation",
     "About",
+    "Changes",
     "Comparison",
     "Copied",
     "ErasureResult",
@@ -59,6 +78,7 @@ __all__ = [
     "Interrupted",
     "Model",
     "NoFolder",
+    "PrivacyStatus",
     "Proof",
     "Removal",
     "RequestStatus",
@@ -72,23 +92,30 @@ __all__ = [
     "Score",
     "Threshold",
     "Watcher",
+    "WorkerLine",
     "WorkerStatus",
     "ablate",
     "answers_about",
     "back_up",
+    "carry_out_queue",
     "certify",
+    "complete_erasure",
     "default_job",
     "erase_owners",
     "export_model",
+    "file_erasure",
     "find_erased",
     "find_holdings",
     "find_journals",
     "find_queued",
+    "find_state",
+    "find_unknown",
     "keep_erased",
     "list_erasures",
     "list_owners",
     "open_model",
     "predict",
+    "read_changes",
     "read_start",
     "read_status",
     "read_worker_rounds",

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from dealfl.errors import BadBytes, BadInput
+from dealfl.keyholder import KeyholderJournal
 from dealfl.learners import from_schema
 from dealfl.runs.folder import JOB, OWNERS_KEY, WORKERS
 from dealfl.server import Ledger, rebuild_total
@@ -28,7 +29,11 @@ from dealfl.storage import (
 from dealfl.worker import Journal
 
 MANIFEST = "backup.json"
-_KINDS: dict[str, type[Database]] = {"ledger": Ledger, "journal": Journal}
+_KINDS: dict[str, type[Database]] = {
+    "ledger": Ledger,
+    "journal": Journal,
+    "keyholder": KeyholderJournal,
+}
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
@@ -119,7 +124,12 @@ def restore(backup: Path, to: Path, *, force: bool = False) -> list[Copied]:
     The model of a ledger is computed again from the sums of its workers.
     """
     pairs = _find_targets(backup, to)
-    for _, target in pairs:
+    for path, target in pairs:
+        if _find_kind(path) == "keyholder":
+            raise BadInput(
+                f"{path} is a keyholder's journal, which could open sums again; restore it by "
+                f"`dealfl keyholder restore FOLDER --from {path}`, which draws a new key"
+            )
         _require_replaceable(target, force)
     drafts: list[tuple[Path, Path, Copied]] = []
     try:

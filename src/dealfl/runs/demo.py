@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from dealfl.runs.running_server import RunningServer
 from dealfl.settings import toml_document
 
 _JOB, _OPERATOR, _ERASED = "demo", "operator", "ann"
+_KEYHOLDER, _COHORT = "keyholder", 3
 _WORKERS, _ROWS, _LATER = 10, 40, 10
 _PEOPLE = (_ERASED, "bob", "carol", "dave", "eve", "frank", "grace", "heidi")
 _PIXELS = 64
@@ -56,19 +58,22 @@ def run_demo(
     *,
     workers: int = _WORKERS,
     interpreters: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    private: bool = False,
 ) -> Proof:
     """Run the demonstration; all its processes and files are gone when it ends.
 
-    A worker may have an interpreter of its own, for example of another machine.
+    A worker may have an interpreter of its own, for example of another machine. A private one has a
+    keyholder: the server sees sums of cohorts only.
     """
     start_s = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="dealfl-demo-") as folder,
-        _Demo(Path(folder), say, timeout_s, workers, interpreters).running() as demo,
+        _Demo(Path(folder), say, timeout_s, workers, interpreters, private).running() as demo,
     ):
         demo.learn()
         demo.kill_a_worker()
         erased = demo.erase()
+        demo.open_rest()
         central, examples = demo.train_centrally()
         federated = str(demo.status()["statistics_digest"])
     return Proof(federated, central, erased, examples, time.monotonic() - start_s)
@@ -84,7 +89,9 @@ class _Demo:
         timeout_s: float,
         workers: int,
         interpreters: Mapping[str, Sequence[str]],
+        private: bool,
     ) -> None:
+        self._private = private
         self._folder, self._say, self._timeout_s = folder, say, timeout_s
         self._workers, self._interpreters = workers, interpreters
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -96,8 +103,12 @@ class _Demo:
             for index, (row, target) in enumerate(zip(examples.features, targets, strict=True))
         ]
         self._given = 0
+        self._turn = 0
         self._job = folder / "job.toml"
-        self._job.write_text(toml_document(_job_tables()), encoding="utf-8")
+        tables = _job_tables()
+        if private:
+            tables["privacy"] = {"keyholder": _KEYHOLDER, "cohort": _COHORT, "max_workers": 100}
+        self._job.write_text(toml_document(tables), encoding="utf-8")
 
     @contextmanager
     def running(self) -> Iterator[_Demo]:
@@ -123,29 +134,49 @@ class _Demo:
         settings = BrokerSettings(job=_JOB, host="127.0.0.1", port=port, tls=True)
         broker = create_broker(self._folder / "broker", settings)
         names = [f"w{number}" for number in range(1, self._workers + 1)]
+        users = [*names, *([_KEYHOLDER] if self._private else [])]
         self._operator = broker.enrol([_OPERATOR], operator=True)[0]
-        for credentials in (self._operator, broker.admit_server(), *broker.enrol(names)):
+        for credentials in (self._operator, broker.admit_server(), *broker.enrol(users)):
             write_credentials(self._folder / f"{credentials.user}.toml", credentials)
         self._processes["broker"] = broker.start()
         self._say(f"broker: mosquitto on 127.0.0.1:{port}, TLS, {self._workers} devices enrolled")
-        self._launch("server", "serve", "--trust", _OPERATOR)
+        if self._private:
+            self._start_keyholder(names)
+        self._launch("server", "serve", "--trust", _OPERATOR, *self._enrolment("server"))
         for name in names:
             self._add_rows(name, _ROWS)
-            self._launch(name, "work", "--data", str(self._data(name)))
+            self._launch(name, "work", "--data", str(self._data(name)), *self._enrolment(name))
         self._say(f"server and {self._workers} workers: started, each a process of its own")
 
+    def _start_keyholder(self, names: Sequence[str]) -> None:
+        from dealfl.keyholder import SERVER_NAME, KeyholderFolder, KeyholderSettings
+
+        vault = KeyholderFolder(self._folder / "vault")
+        vault.create(KeyholderSettings(name=_KEYHOLDER, cohort=_COHORT))
+        vault.enrol([SERVER_NAME], server=True, again=False)
+        vault.enrol(names, server=False, again=False)
+        self._launch_keyholder()
+        self._say(
+            f"keyholder: started; it sees no update, and opens sums of {_COHORT} workers or more"
+        )
+
+    def _launch_keyholder(self) -> None:
+        vault, credentials = self._folder / "vault", self._folder / f"{_KEYHOLDER}.toml"
+        self._launch_words(_KEYHOLDER, "keyholder", "run", str(vault), "--broker", str(credentials))
+
+    def _enrolment(self, name: str) -> tuple[str, ...]:
+        path = self._folder / "vault" / "enrolments" / f"{name}.enrolment"
+        return ("--keyholder", str(path)) if path.exists() else ()
+
     def _launch(self, name: str, command: str, *options: str) -> None:
-        words = [
-            *self._interpreters.get(name, (sys.executable,)),
-            "-m",
-            "dealfl",
-            command,
-            str(self._job),
-            "--broker",
-            str(self._folder / f"{name}.toml"),
-            "--out",
-            str(self._folder / name),
-        ]
+        credentials = str(self._folder / f"{name}.toml")
+        out = str(self._folder / name)
+        self._launch_words(
+            name, command, str(self._job), "--broker", credentials, "--out", out, *options
+        )
+
+    def _launch_words(self, name: str, *options: str) -> None:
+        words = [*self._interpreters.get(name, (sys.executable,)), "-m", "dealfl"]
         with (self._folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(  # noqa: S603 - our own program
                 [*words, *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -213,22 +244,76 @@ class _Demo:
         self._add_rows(name, _LATER)
         self._say(f"killed {name} (kill −9) with new rows; started again")
         self._launch(name, "work", "--data", str(self._data(name)))
+        if self._private:
+            self._processes[_KEYHOLDER].kill()
+            self._processes[_KEYHOLDER].wait()
+            self._say("killed the keyholder (kill −9); started again")
+            self._launch_keyholder()
         self.learn()
 
     def erase(self) -> int:
         """Erase a person on all devices; return the number of her rows."""
         self._say(f"erase {_ERASED}: sent to all workers as a keyed hash")
         server = RunningServer(self._folder / f"{_OPERATOR}.toml")
-        made = server.erase([_ERASED], _OPERATOR, self._folder / "certificates", self._timeout_s)
+        erased = sum(row[0] == _ERASED for row in self._rows[: self._given])
+        with self._bringing_rows():
+            made = server.erase(
+                [_ERASED], _OPERATOR, self._folder / "certificates", self._timeout_s
+            )
         if not made.erasure.final:
             raise DealError(f"the demonstration waited {self._timeout_s:g} s for the erasure")
-        erased = sum(row[0] == _ERASED for row in self._rows[: self._given])
         size = made.certificate.stat().st_size
         self._say(
             f"erased: all {self._workers} workers answered, a version without her is published"
         )
         self._say(f"certificate: signed, {size:,} bytes, verified")
         return erased
+
+    @contextmanager
+    def _bringing_rows(self) -> Iterator[None]:
+        """Under masks, let workers bring new rows meanwhile: a sum needs fresh ones."""
+        if not self._private:
+            yield
+            return
+        ended = threading.Event()
+
+        def bring() -> None:
+            while not ended.wait(1.5):
+                self._bring_rows(2 * _COHORT)
+
+        thread = threading.Thread(target=bring, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _bring_rows(self, count: int) -> None:
+        """Give one row, not hers, to each of the next workers in turn."""
+        for _ in range(count):
+            self._turn = self._turn % self._workers + 1
+            while self._rows[self._given][0] == _ERASED:
+                del self._rows[self._given]
+            self._add_rows(f"w{self._turn}", 1)
+
+    def open_rest(self) -> None:
+        """Under masks, bring rows until no update waits for a cohort."""
+        if not self._private:
+            return
+        until_s = time.monotonic() + self._timeout_s
+        while time.monotonic() < until_s:
+            self._bring_rows(_COHORT - 1)
+            time.sleep(2.0)
+            status = self.status()
+            is_opened = not status["updates_waiting"]
+            if is_opened and status["statistics_digest"] == self.train_centrally()[0]:
+                break  # else a worker has not sent its last row yet
+        privacy = status["privacy"]
+        self._say(
+            f"opened: {privacy['openings']} sums, each of {privacy['smallest']} workers or more; "
+            "the server saw nothing else"
+        )
 
     def train_centrally(self) -> tuple[str, int]:
         """Train in one process on all rows but hers; return the digest and the number of rows."""

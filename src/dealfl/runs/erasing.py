@@ -19,7 +19,6 @@ from dealfl.erasure import (
     Erasure,
     ErasureRequest,
     Evidence,
-    complete_certificates,
     example_hash,
     open_signing_key,
     owner_hash,
@@ -27,9 +26,16 @@ from dealfl.erasure import (
     split_entry,
     verify_certificate,
 )
-from dealfl.errors import BadBytes, BadInput, argument
+from dealfl.errors import BadBytes, BadInput, argument, instruction
 from dealfl.protocol import plain_name
-from dealfl.runs.erasures import CERTIFICATES, certify, find_queued, put_request
+from dealfl.runs.erasures import (
+    CERTIFICATES,
+    certify,
+    find_certificate,
+    find_queued,
+    put_request,
+    request_file,
+)
 from dealfl.runs.finished_run import (
     find_holdings,
     find_journals,
@@ -51,14 +57,49 @@ _STOPPED = "the run is stopped: --resume carries the request out, --discard dele
 _MIN_ID = 8  # digits of an example's id
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ErasureResult:
-    """The result of an erasure."""
+    """The result of an erasure; it reads as the table that `dealfl erase` prints."""
 
     erasure: Erasure
     certificate: Path
     salts: dict[str, str]
     known_before: int
+
+    def __repr__(self) -> str:
+        erasure = self.erasure
+        rows = {
+            "persons": f"{erasure.persons:,}"
+            + f", {self.known_before:,} erased before" * bool(self.known_before),
+            "examples deleted": erasure.examples_seen
+            + f" from the model; {erasure.claimed:,} from workers, by their report"
+            * (erasure.claimed != erasure.examples),
+            "workers": f"{erasure.workers - erasure.outstanding:,} of {erasure.workers:,} "
+            "have answered",
+            "model before": str(erasure.before or "none published"),
+            "model after": str(erasure.after or "none published"),
+            "certificate": str(self.certificate),
+        }
+        rows |= {f"salt of {name[:32]}": salt for name, salt in self.salts.items()}
+        width = max(map(len, rows))
+        table = "\n".join(f"  {name:{width}}  {value}" for name, value in rows.items())
+        return f"{table}\n\n{self._ending}"
+
+    @property
+    def _ending(self) -> str:
+        if not self.erasure.final:
+            listed = instruction(".", "; see\n`dealfl erasures list`.")
+            return f"NOT FINISHED: workers have not answered, or no version shows it{listed}"
+        if self.erasure.nothing_held:
+            until = instruction("they are readmitted", "`dealfl readmit`")
+            return (
+                "NOTHING WAS HELD of these persons, so the model is as it was. Their examples are\n"
+                f"refused until {until}."
+            )
+        return (
+            "The model is equal to one that never saw them. Each salt proves, with the name, that "
+            "the\ncertificate is about that person; it is stored nowhere."
+        )
 
 
 def erase_owners(
@@ -74,17 +115,66 @@ def erase_owners(
 
     Copies in the folder are deleted: of data in memory, and exported models.
     """
+    new = file_erasure(run, owners, requested_by=requested_by, examples=examples)
+    return complete_erasure(run, new, wait_s=wait_s, progress=progress)
+
+
+def file_erasure(
+    run: RunFolder, owners: Sequence[str], *, requested_by: str, examples: Sequence[str] = ()
+) -> ErasureRequest:
+    """Put a request to erase into the queue of a run; from then on it survives kill −9."""
     ids = [_complete_id(run, example) for example in examples]
     new = ErasureRequest.erasing(owners, ids, run.owners_key(), requested_by)
     open_signing_key(run.path / CERTIFICATES)  # nothing is erased that cannot be certified
+    return _file(run, new)
+
+
+def _file(run: RunFolder, new: ErasureRequest) -> ErasureRequest:
+    """Put a request into the queue of a run that can carry it out."""
+    if run.progress() is None:
+        require_journals(run)
+    put_request(run, new)
+    return new
+
+
+def complete_erasure(
+    run: RunFolder,
+    new: ErasureRequest,
+    *,
+    wait_s: float = 60.0,
+    progress: Callable[[str], None] = lambda _: None,
+) -> ErasureResult:
+    """Carry out a request in the queue of a run, or wait for its process; write a certificate."""
     before = erased_before(run)
     path = _apply(run, new, wait_s, progress) or certify(run, new.name, "", new.commitments)
     erasure, _ = verify_certificate(path, Evidence())
     return ErasureResult(erasure, path, new.salts, len(before & set(new.entries)))
 
 
+def carry_out_queue(run: RunFolder) -> list[Path]:
+    """Carry out the requests that a process has left in the queue of a finished run."""
+    if run.progress() is not None:
+        raise BadInput(_RUNNING)
+    with run.locked():
+        return [path for path in carry_out(run).values() if path is not None]
+
+
 def require_known(run: RunFolder, owners: Sequence[str]) -> None:
     """Refuse names that the run does not know; name those that are spelt nearly so."""
+    unknown, near = find_unknown(run, owners)
+    if unknown:
+        meant = f"did you mean {' or '.join(map(repr, near))}? Nobody" if near else "nobody"
+        count = len(unknown) - 1
+        others = f" and {count:,} other name{'s' if count > 1 else ''}" if count else ""
+        listing = instruction("result.owners()", "`dealfl show RUN --owners`")
+        raise BadInput(
+            f"the run holds nothing of {unknown[0]!r}{others}; {meant} was erased; {listing} "
+            f"lists all persons, {argument('unknown_too', True)} certifies that nothing was held"
+        )
+
+
+def find_unknown(run: RunFolder, owners: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the names that the run does not know, and known ones spelt nearly like the first."""
     key, known = run.owners_key(), erased_before(run)
     for path in find_journals(run).values():
         with closing(Journal(path)) as journal:
@@ -92,19 +182,12 @@ def require_known(run: RunFolder, owners: Sequence[str]) -> None:
     names = sorted({plain_name(owner) for owner in owners} - {""})
     unknown = [name for name in names if not known & {*resolve_owner(key, name)}]
     if not unknown:
-        return
+        return [], []
     visible = read_names(run)
     if not visible and not find_journals(run):
-        return  # the run is starting, and its data cannot be read here
+        return [], []  # the run is starting, and its data cannot be read here
     unknown = [name for name in unknown if owner_hash(key, name) not in visible]
-    if unknown:
-        near = _find_near(unknown[0], visible.values())
-        hint = f"did you mean {' or '.join(map(repr, near))}? Nobody was erased; " if near else ""
-        others = f" and {len(unknown) - 1:,} other names" if len(unknown) > 1 else ""
-        raise BadInput(
-            f"the run holds nothing of {unknown[0]!r}{others}; {hint}`dealfl show RUN --owners` "
-            "lists all persons, --unknown-too certifies that nothing was held"
-        )
+    return unknown, _find_near(unknown[0], visible.values()) if unknown else []
 
 
 def _find_near(name: str, names: Iterable[str]) -> list[str]:
@@ -129,7 +212,7 @@ def readmit_owners(
     run: RunFolder, owners: Sequence[str], *, requested_by: str, wait_s: float = 60.0
 ) -> int:
     """Readmit persons who were erased and consent again; their old examples stay erased."""
-    new = ErasureRequest.readmitting(owners, run.owners_key(), requested_by)
+    new = _file(run, ErasureRequest.readmitting(owners, run.owners_key(), requested_by))
     before = erased_before(run)
     _apply(run, new, wait_s, lambda _: None)
     return sum(split_entry(entry)[1] in before for entry in new.entries)
@@ -138,10 +221,8 @@ def readmit_owners(
 def _apply(
     run: RunFolder, new: ErasureRequest, wait_s: float, progress: Callable[[str], None]
 ) -> Path | None:
-    """Put a request into the queue, and carry it out or wait; return its final certificate."""
-    if run.progress() is None:
-        require_journals(run)
-    file, until_s = put_request(run, new), time.monotonic() + wait_s
+    """Carry out a request in the queue, or wait for its run; return its final certificate."""
+    file, until_s = request_file(run, new), time.monotonic() + wait_s
     said = False
     while (now := run.progress()) is not None:
         if now.stopped or time.monotonic() > until_s:
@@ -155,7 +236,8 @@ def _apply(
         made = carry_out(run, progress, {file: new})
     if file in made:
         return made[file]
-    return _find_certificate(run, new.name)  # by the process of the run
+    found = find_certificate(run, new.name)  # by the process of the run
+    return found and found[0]
 
 
 def carry_out(
@@ -178,10 +260,10 @@ def carry_out(
         if request.is_readmission:
             made[file] = None
         else:  # an earlier process may have certified it, and was killed then
-            certificate = (
-                None if file in (own or {}) else _find_certificate(run, request.name, final=True)
-            )
-            made[file] = certificate or certify(run, request.name, "", request.commitments)
+            found = None
+            if file not in (own or {}):
+                found = find_certificate(run, request.name, final=True)
+            made[file] = found[0] if found else certify(run, request.name, "", request.commitments)
         file.unlink()
     with suppress(OSError):
         (run.path / REQUESTS).rmdir()  # if it is empty
@@ -220,7 +302,8 @@ def forget_person(run: RunFolder) -> Forgotten | None:
         new = ErasureRequest.erasing([person], [], run.owners_key(), "dealfl run")
         new = msgspec.structs.replace(new, salts={})  # they contain the name
         replace_file(note, msgspec.json.encode((new, never_saw)))
-    certificate, request = _find_certificate(run, new.name), put_request(run, new)
+    found, request = find_certificate(run, new.name), put_request(run, new)
+    certificate = found and found[0]
     if certificate is None:
         certificate = carry_out(run, own={request: new})[request]
     else:
@@ -239,15 +322,6 @@ def _read_note(path: Path) -> tuple[ErasureRequest, str]:
         raise BadBytes(
             f"{path} is damaged ({error}); run again with {argument('restart', True)}"
         ) from error
-
-
-def _find_certificate(run: RunFolder, request: str, *, final: bool = False) -> Path | None:
-    complete_certificates(run.path / CERTIFICATES)
-    for path in sorted((run.path / CERTIFICATES).glob("*.json"), reverse=True):
-        erasure, _ = verify_certificate(path, Evidence())
-        if erasure.request == request and (erasure.final or not final):
-            return path
-    return None
 
 
 def erased_before(run: RunFolder) -> set[bytes]:

@@ -5,7 +5,7 @@ They exchange the same messages as in a run, under a virtual clock that continue
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +27,10 @@ from dealfl.worker import Journal, MeasuredMeter, State, Worker
 _MAX_STEPS = 1_000
 
 
-def keep_journals(run: RunFolder, journals: Mapping[str, Journal]) -> None:
+def keep_journals(run: RunFolder, journals: Iterable[tuple[str, Journal]]) -> None:
     """Write the journals of all workers, so that persons can be erased later."""
     make_folder(run.path / WORKERS)
-    for name, journal in journals.items():
+    for name, journal in journals:
         journal.write_copy(run.path / WORKERS / f"{name}.db")
 
 

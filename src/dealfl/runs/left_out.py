@@ -20,7 +20,7 @@ from dealfl.erasure import EXAMPLE, owner_hash, split_entry
 from dealfl.errors import BadBytes, DealError, argument
 from dealfl.jobs import Reading
 from dealfl.runs.erasing import erased_before
-from dealfl.runs.folder import ERASED, OWNERS_KEY, RunFolder
+from dealfl.runs.folder import ERASED, OWNERS_KEY, RUNS, RunFolder
 from dealfl.simulate import FleetSpec
 from dealfl.storage import replace_file
 
@@ -38,8 +38,9 @@ class ErasedOwners(msgspec.Struct, frozen=True):
 
 
 def find_erased(folder: RunFolder, file: str) -> list[ErasedOwners]:
-    """Return who was erased from the runs of a file, in a folder and those beside it."""
-    beside = sorted(folder.path.parent.iterdir()) if folder.path.parent.is_dir() else []
+    """Return who was erased from the runs of a file: in a folder, beside it, and in `runs`."""
+    places = dict.fromkeys((Path(RUNS).resolve(), folder.path.parent.resolve()))
+    beside = [path for place in places if place.is_dir() for path in sorted(place.iterdir())]
     lists: dict[bytes, ErasedOwners] = {}
     for read in (_carried, _erased_from):  # the list of a run itself is later than copies of it
         for run in map(RunFolder, beside):
@@ -70,7 +71,9 @@ def _carried(run: RunFolder) -> list[ErasedOwners]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=list[ErasedOwners])
     except msgspec.MsgspecError as error:
-        raise BadBytes(f"{path} is damaged ({error}); run again with --restart") from error
+        raise BadBytes(
+            f"{path} is damaged ({error}); run again with {argument('restart', True)}"
+        ) from error
 
 
 def keep_erased(run: RunFolder, lists: Sequence[ErasedOwners]) -> None:

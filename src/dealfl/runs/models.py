@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dealfl.errors import BadBytes, BadInput, Incompatible
+from dealfl.errors import BadBytes, BadInput, Incompatible, argument
 from dealfl.exact import Schema
 from dealfl.jobs import Document, plan_without_data, read_source
 from dealfl.learners import Arrays, Learner, RowLearner, SavedLearner, Statistics, from_schema, load
@@ -206,4 +206,6 @@ def require_free(out: Path, *, force: bool) -> None:
     if out.is_dir():
         raise BadInput(f"{out} is a folder; give the name of a file")
     if out.exists() and not force:
-        raise BadInput(f"{out} already exists; use --force to replace it, or another name")
+        raise BadInput(
+            f"{out} already exists; use {argument('force', True)} to replace it, or another name"
+        )

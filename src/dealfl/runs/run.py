@@ -228,7 +228,7 @@ class Run:
                 self.statistics = run.server.model.statistics
             self._save_ledger(run)
             if self._keep_data and scheme == self.schemes[0]:
-                keep_journals(self._folder, run.journals)
+                keep_journals(self._folder, run.workers.journals())
         rounds = len(outcome.rounds)
         log("scheme ended", job=outcome.job, scheme=scheme, reason=outcome.ended, rounds=rounds)
         return outcome

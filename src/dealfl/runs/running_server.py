@@ -21,23 +21,30 @@ from dealfl.erasure import (
     verify_certificate,
 )
 from dealfl.errors import BadInput
+from dealfl.runs.changes import Changes, ChangesAnswer
 from dealfl.runs.erasing import ErasureResult
 from dealfl.runs.erasures import CERTIFICATES, RequestStatus, certify, list_erasures
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import export_model, open_model
 from dealfl.runs.status import RunStatus, read_status
 from dealfl.runs.workers import WorkerStatus, read_worker_rounds, read_workers
+from dealfl.server import ChangeLog
 from dealfl.storage import log, make_folder, replace_file
 
 _POLL_S = 0.5
+_WAIT_S, _LOOK_S = 10.0, 4.0  # for an answer; for that to who looks again and again
 _MANY_OWNERS = 1_000
 _MAX_ENTRIES = 100_000  # that fit into one question
 
 
-def answers_about(run: RunFolder) -> dict[str, Callable[..., object]]:
-    """Return what the server of a run answers to its operators."""
+def answers_about(
+    run: RunFolder, changed: ChangeLog | None = None
+) -> dict[str, Callable[..., object]]:
+    """Return what the server of a run answers to its operators; `changed` is that of its ledger."""
     complete_certificates(run.path / CERTIFICATES)
+    changes = {} if changed is None else {"changes": ChangesAnswer(run, changed)}
     return {
+        **changes,
         "status": lambda: read_status(run).as_dict(),
         "workers": lambda: [dataclasses.asdict(status) for status in read_workers(run)],
         "rounds": lambda worker: read_worker_rounds(run, str(worker)),
@@ -75,17 +82,23 @@ class RunningServer:
         from dealfl.network import read_credentials
 
         self._credentials = read_credentials(path)
+        self.operator, self.job = self._credentials.user, self._credentials.job
         self.ledger = f"{self._credentials.host}:{self._credentials.port}"
 
-    def _ask(self, verb: str, kind: Any, **arguments: object) -> Any:  # noqa: ANN401
+    def _ask(self, verb: str, kind: Any, wait_s: float = _WAIT_S, **arguments: object) -> Any:  # noqa: ANN401
         from dealfl.network import ask
 
-        return msgspec.convert(ask(self._credentials, verb, arguments), kind)
+        return msgspec.convert(ask(self._credentials, verb, arguments, wait_s), kind)
 
     def status(self) -> RunStatus:
         """Return the status of the run."""
         status: RunStatus = self._ask("status", RunStatus)
         return status
+
+    def changes(self, since: str = "") -> Changes:
+        """Return what changed since an earlier answer."""
+        changes: Changes = self._ask("changes", Changes, _LOOK_S, since=since)
+        return changes
 
     def workers(self) -> list[WorkerStatus]:
         """Return the status of all workers."""
@@ -116,11 +129,9 @@ class RunningServer:
         examples: Sequence[str] = (),
     ) -> ErasureResult:
         """Erase persons or examples from the running federation, and fetch a certificate."""
-        key = bytes.fromhex(self._credentials.owners_key)
         if len(owners) > _MANY_OWNERS:
             progress(f"hashing {len(owners):,} names; with a slow key 1,000 take half a minute")
-        new = ErasureRequest.erasing(owners, examples, key, requested_by)
-        self._request(new)
+        new = self.request_erasure(owners, requested_by, examples)
         until_s, last = time.monotonic() + wait_s, ""
         while time.monotonic() < until_s:
             (now,) = self.erasures(new.name)
@@ -133,6 +144,15 @@ class RunningServer:
             time.sleep(_POLL_S)
         path = self.certify(new.name, "", folder, new.commitments)
         return ErasureResult(verify_certificate(path, Evidence())[0], path, new.salts, 0)
+
+    def request_erasure(
+        self, owners: Sequence[str], requested_by: str, examples: Sequence[str] = ()
+    ) -> ErasureRequest:
+        """Ask the server to erase persons or examples; from then on it is durable there."""
+        key = bytes.fromhex(self._credentials.owners_key)
+        new = ErasureRequest.erasing(owners, examples, key, requested_by)
+        self._request(new)
+        return new
 
     def readmit(self, owners: Sequence[str], requested_by: str) -> None:
         """Readmit persons who consent again; workers apply it when they are reached."""

@@ -42,6 +42,32 @@ class RunStart:
         return plain
 
 
+@dataclass(frozen=True, slots=True)
+class PrivacyStatus:
+    """The state of sums under masks."""
+
+    keyholder: str
+    key: str  # name of its public key
+    cohort: int  # workers with fresh examples that an opening needs
+    openings: int
+    smallest: int  # number of workers in the smallest opening
+    waiting_since_s: float | None  # for an answer of the keyholder
+    suspects: tuple[str, ...]
+    barred: tuple[str, ...]
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParentStatus:
+    """What a region has reported to its parent."""
+
+    incarnation: int  # 0 before the parent has welcomed it
+    updates: int
+    posted_digest: str
+    version: int  # of the parent
+    problem: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus(RunStart):
     """The status of a run; times are in seconds of the server's clock, real or virtual."""
@@ -79,9 +105,13 @@ class RunStatus(RunStart):
     updates_per_s: float | None
     examples_per_s: float | None
     ended: str = ""
+    privacy: PrivacyStatus | None = None  # None: the server sees every update
     whole_energy_j: float | None = None
     round_durations_s: tuple[float, ...] = field(repr=False, default=())
     past_rounds: tuple[PastRounds, ...] = field(repr=False, default=())  # before those
+    regions: int = 0  # servers among the workers
+    devices: int = 0  # behind those regions
+    parent: ParentStatus | None = None  # of a region
 
 
 class _Ending(msgspec.Struct):
@@ -95,6 +125,23 @@ class _Endings(msgspec.Struct):
     """What result.json says of all schemes; that of the job is the first."""
 
     outcomes: dict[str, _Ending]
+
+
+def _describe_privacy(ledger: LedgerReader) -> PrivacyStatus | None:
+    masks = ledger.masks()
+    if not masks.keyholder:
+        return None
+    return PrivacyStatus(
+        masks.name,
+        masks.keyholder,
+        masks.cohort,
+        masks.number,
+        masks.smallest,
+        masks.asked_s if masks.request is not None else None,
+        masks.suspects,
+        masks.barred,
+        masks.problem,
+    )
 
 
 def read_start(run: RunFolder) -> RunStart:
@@ -144,7 +191,8 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         converged=kept.converged,
         workers={name: sum(worker.state == name for worker in workers) for name in _STATES},
         flagged=sum(bool(worker.flag) for worker in workers),
-        problem="" if state == "finished" else _find_problem(run),
+        problem="" if state == "finished" else find_problem(run),
+        privacy=_describe_privacy(ledger),
         catching_up=sum(worker.row.behind > 0 for worker in ledger.workers()),
         updates_counted=counted,
         next_call_s=min((worker.call_by_s for worker in workers if worker.call_by_s), default=None),
@@ -167,12 +215,30 @@ def _describe(run: RunFolder, ledger: LedgerReader) -> RunStatus:
         examples_per_s=(replies.learned + replies.evicted) / spent_s if spent_s else None,
         round_durations_s=durations_s,
         past_rounds=past,
+        **_describe_tree(ledger),
         ended="" if ending is None else ending.ended,
         whole_energy_j=None if ending is None else ending.energy_j,
     )
 
 
-def _find_problem(run: RunFolder) -> str:
+def _describe_tree(ledger: LedgerReader) -> dict[str, Any]:
+    """Return what is known of regions, and of the parent of a region."""
+    rows = [figures.row for figures in ledger.workers()]
+    behind = [row.devices for row in rows if row.devices is not None and row.heard_s is not None]
+    uplink = ledger.uplink()
+    parent = None
+    if uplink is not None:
+        parent = ParentStatus(
+            incarnation=uplink.incarnation,
+            updates=uplink.sequence,
+            posted_digest=uplink.posted,
+            version=uplink.version,
+            problem=uplink.refused,
+        )
+    return {"regions": len(behind), "devices": sum(behind), "parent": parent}
+
+
+def find_problem(run: RunFolder) -> str:
     """Return why a server cannot write its ledger, now or soon; empty if there is space.
 
     A round writes at most as much as the ledger holds.
@@ -219,8 +285,8 @@ _GAUGES: tuple[tuple[str, str, Callable[[RunStatus], float]], ...] = (
 class Collector:
     """The metrics of a run; workers are counted, never named."""
 
-    def __init__(self, run: RunFolder) -> None:
-        self._run = run
+    def __init__(self, read: Callable[[], RunStatus]) -> None:
+        self._read = read
 
     def collect(self) -> Iterable[Metric]:
         """Return the current metrics."""
@@ -231,7 +297,7 @@ class Collector:
             InfoMetricFamily,
         )
 
-        status = read_status(self._run)
+        status = self._read()
         for name, text, value in _COUNTERS:
             yield CounterMetricFamily(f"dealfl_{name}", text, value=value(status))
         for name, text, value in _GAUGES:
@@ -249,9 +315,10 @@ class Collector:
         )
         energy.add_metric([status.energy_source], status.energy_j)
         yield energy
-        durations = HistogramMetricFamily("dealfl_round_seconds", "Duration of rounds")
-        durations.add_metric([], _buckets(status), status.round_s)
-        yield durations
+        if status.round_durations_s or status.past_rounds:  # an operator's answer has none
+            durations = HistogramMetricFamily("dealfl_round_seconds", "Duration of rounds")
+            durations.add_metric([], _buckets(status), status.round_s)
+            yield durations
         about = {"digest": status.published_digest, "round": str(status.version_round)}
         yield InfoMetricFamily("dealfl_model", "Last published model", value=about)
 
@@ -284,17 +351,17 @@ class Served:
         self._thread.join()
 
 
-def serve_metrics(run: RunFolder, port: int = 0, host: str = "127.0.0.1") -> Served:
-    """Serve the metrics of a run over HTTP, in the background."""
+def serve_metrics(read: Callable[[], RunStatus], port: int = 0, host: str = "127.0.0.1") -> Served:
+    """Serve the metrics of a run over HTTP, in the background; `read` returns its status."""
     try:
         from prometheus_client import CollectorRegistry, start_http_server
     except ImportError:
         raise DealError(
             "prometheus-client is not installed; install it with: pip install 'dealfl[metrics]'"
         ) from None
-    read_status(run)  # report an unreadable ledger now, not at the first request
+    read()  # report an unreadable ledger now, not at the first request
     registry = CollectorRegistry()
-    registry.register(Collector(run))
+    registry.register(Collector(read))
     try:
         server, thread = start_http_server(port, addr=host, registry=registry)
     except (OSError, OverflowError) as error:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from dealfl.errors import BadInput, unknown_name
 from dealfl.exact import Statistics
@@ -22,7 +22,6 @@ from dealfl.server import (
     LedgerReader,
     Server,
     WorkerFigures,
-    WorkerRow,
 )
 from dealfl.server.selection import Candidate, Selector, make_selector
 from dealfl.storage import require_unused
@@ -78,19 +77,43 @@ def describe_workers(
     ledger: LedgerReader, tables: Mapping[str, Any], now_s: float
 ) -> list[WorkerStatus]:
     """Return the status of all workers, sorted by name; `tables` are those of the job file."""
+    timeout_s = presence_timeout_s(tables, now_s)
+    return [
+        _describe(figures, find_state(figures.row, now_s, timeout_s))
+        for figures in ledger.workers()
+    ]
+
+
+def presence_timeout_s(tables: Mapping[str, Any], now_s: float) -> float:
+    """Return after how long a silent worker counts as asleep."""
     announced_s = tables.get("faults", {}).get("announce_every_s", _ANNOUNCED_S)
     default_s = math.inf if now_s >= _WALL_CLOCK_FROM_S else _MISSED * announced_s
-    timeout_s = tables.get("job", {}).get("presence_timeout_s", default_s)
+    return float(tables.get("job", {}).get("presence_timeout_s", default_s))
 
-    def state(row: WorkerRow) -> str:
-        if row.heard_s is None:
-            return "removed"
-        if row.training and now_s <= row.busy_until_s and not row.call_by_s:
-            return "training"
-        silent = row.asleep or row.call_by_s or now_s - row.heard_s > timeout_s
-        return "asleep" if silent else "awake"
 
-    return [_describe(figures, state(figures.row)) for figures in ledger.workers()]
+class Present(Protocol):
+    """What tells whether a worker is awake; times are of the server's clock."""
+
+    @property
+    def heard_s(self) -> float | None: ...  # noqa: D102
+    @property
+    def training(self) -> bool: ...  # noqa: D102
+    @property
+    def busy_until_s(self) -> float: ...  # noqa: D102
+    @property
+    def asleep(self) -> bool: ...  # noqa: D102
+    @property
+    def call_by_s(self) -> float: ...  # noqa: D102
+
+
+def find_state(worker: Present, now_s: float, timeout_s: float) -> str:
+    """Return whether a worker is awake, training, asleep or removed."""
+    if worker.heard_s is None:
+        return "removed"
+    if worker.training and now_s <= worker.busy_until_s and not worker.call_by_s:
+        return "training"
+    silent = worker.asleep or worker.call_by_s or now_s - worker.heard_s > timeout_s
+    return "asleep" if silent else "awake"
 
 
 def _describe(figures: WorkerFigures, state: str) -> WorkerStatus:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dealfl.escaping import for_html, for_plotly
 from dealfl.pages import COLOURS, Plot, page, plot_section
+from dealfl.report import format_count
 from dealfl.storage import replace_file
 from dealfl_paper.laboratory.experiment import Course, Result, compute_bound
 
@@ -41,7 +42,8 @@ def _regret(result: Result) -> Plot:
             theory = _line(result, allowed, f"theory, {course.policy.label}", line)
             traces.append(theory | {"visible": "legendonly"})
     return Plot(
-        title=f"Mean regret per round, with 95 % confidence intervals over {result.seeds} seeds",
+        title="Mean regret per round, with 95 % confidence intervals over "
+        f"{format_count(result.seeds, 'seed')}",
         words="Reward lost compared with the best possible selection. Click on an entry of the "
         "legend to show its theoretical bound.",
         traces=traces,

@@ -99,7 +99,7 @@ def require_known(roles: Roles, columns: Sequence[Found]) -> None:
         if name == NO_COLUMN and name not in names and role != "target":
             continue
         if name and name not in names:
-            raise BadInput(f"--{role} {name}: no such column; {nearest(name, names)}")
+            raise BadInput(f"{argument(role, name)}: no such column; {nearest(name, names)}")
         if name and name in seen:
             raise BadInput(f"--{role} {name}: it is already the {seen[name]}; choose another")
         seen[name] = role
@@ -483,7 +483,7 @@ class Start:
         columns = tables["source"].pop("columns", None)
         name = tables["job"]["name"]
         lines = [
-            f"# A job made by `dealfl job init` for {name}. Every key: docs/jobs.md",
+            f"# A job made by `dealfl job init` for {name}. Every key: `dealfl job keys`",
             "# Columns, bounds, words, classes, items and feature maps determine the statistics.",
             "# They are fixed: changing one of them starts a new model.",
             "",

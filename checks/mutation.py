@@ -38,12 +38,16 @@ _CORE = (
     "network/credentials.py",
     "exact/statistics.py", "exact/encoding.py",
 )  # fmt: skip
-_REST = ("server/*.py", "worker/*.py", "learners/*.py", "network/*.py", "exact/*.py")
+_REST = (
+    "server/*.py", "worker/*.py", "learners/*.py", "network/*.py", "exact/*.py", "keyholder/*.py",
+    "masks/*.py",
+)  # fmt: skip
 GROUPS = {"core": (_CORE, (), 0.95), "rest": (_REST, _CORE, 0.90)}
 _FOLDERS = (
     "tests/statistics", "tests/learners", "tests/erasure", "tests/server", "tests/worker",
     "tests/selection", "tests/retention", "tests/transport", "tests/memory", "tests/federation",
-    "tests/runs", "tests/power", "tests/traces", "tests/network",
+    "tests/runs", "tests/power", "tests/traces", "tests/simulate", "tests/keyholder",
+    "tests/network",
 )  # fmt: skip
 _MAX_TESTS_S = 60.0  # time of all tests of one change
 _GRACE_S = 60.0

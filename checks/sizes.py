@@ -11,7 +11,7 @@ from pathlib import Path
 
 import grimp
 
-__all__ = ["code_lines", "report", "single_importers", "tokens"]
+__all__ = ["code_lines", "report", "single_importers", "tokens", "twins_and_choices"]
 
 _COUNTED = (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING)
 _LAYOUT = (
@@ -61,6 +61,27 @@ def _docstring_lines(tree: ast.Module) -> set[int]:
     return lines
 
 
+def twins_and_choices(text: str) -> tuple[int, int]:
+    """Count functions that have a compiled twin, and places that ask which of the two runs.
+
+    Places in the module that decides it do not count.
+
+    >>> twins_and_choices("@twin\\ndef add(x): ...\\n\\nif CHOICE.mode == 'never':\\n    x = 1\\n")
+    (1, 1)
+    """
+    nodes = list(ast.walk(ast.parse(text)))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    twins = sum(_is_name(mark, "twin") for node in functions for mark in node.decorator_list)
+    if any(node.name == "twin" for node in functions):
+        return twins, 0
+    asked = (node for node in nodes if isinstance(node, ast.Attribute))
+    return twins, sum(_is_name(node.value, "CHOICE") for node in asked)
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
 def single_importers(graph: grimp.ImportGraph) -> list[tuple[str, str]]:
     """Return modules that exactly one other module imports, with it; packages count as neither."""
     pairs = []
@@ -79,8 +100,12 @@ def _package_lines(package: Path) -> Iterator[str]:
     code = sum(map(code_lines, texts))
     yield f"{package.name}: {sum(map(tokens, texts)):,} tokens in {len(texts)} files"
     yield f"{package.name}: {code:,} lines of code, {whole - code:,} other lines"
-    branches = sum(text.count("is_compiled(") for text in texts)
-    yield f"{package.name}: {branches} branches between numpy and loops inside algorithms"
+    counts = [twins_and_choices(text) for text in texts]
+    twins, choices = (sum(count) for count in zip(*counts, strict=True))
+    yield (
+        f"{package.name}: {twins} functions with a compiled twin; "
+        f"places outside `twin` that ask which one runs: {choices}"
+    )
 
 
 def _bases() -> int:

@@ -12,6 +12,7 @@ from scipy import sparse
 import dealfl
 from dealfl.audit import Counts, audit_run, find_touched_items, try_attacks
 from dealfl.cli import main
+from dealfl.errors import DatasetMissing
 from dealfl.runs import RunFolder
 from tests.runs.erased_people import LEARNERS, make_fleet
 
@@ -63,12 +64,21 @@ def test_attacks_on_movielens(require_data: Callable[[str], None]) -> None:
 def test_a_run_is_inspected_and_not_changed(
     learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dealfl.audit.auditing.try_attacks", lambda *_, **__: [])
+    def attack(subject: str, *_: object, **__: object) -> list[object]:
+        if subject == "recommender":
+            raise DatasetMissing("words of a library")
+        return []
+
+    monkeypatch.setattr("dealfl.audit.auditing.try_attacks", attack)
     dealfl.run(make_fleet(tmp_path, learner), rounds=3, out=tmp_path / "run", verbose=False)
     run = RunFolder.at(tmp_path / "run")
     before = {path: path.read_bytes() for path in run.path.glob("workers/*.db")}
     audit = audit_run(run)
     assert audit.holds
+    assert audit.notes[0] == (
+        "attacks on a recommender model are left out: movielens is missing; "
+        "`dealfl datasets fetch movielens` downloads it"
+    )
     assert {path: path.read_bytes() for path in run.path.glob("workers/*.db")} == before
     bytes_found = audit.findings[-1]
     assert bytes_found.after == 0

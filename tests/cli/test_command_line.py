@@ -13,9 +13,10 @@ import pytest
 
 from dealfl.cli import main, parser
 from dealfl.cli.parsing import actions_of
+from dealfl.runs import default_job
 
 Captured = pytest.CaptureFixture[str]
-NO_RESULT = ("dealfl serve", "dealfl broker run", "dealfl completion")
+NO_RESULT = ("dealfl serve", "dealfl broker run", "dealfl keyholder run", "dealfl completion")
 HEAVY = ("numpy", "scipy", "sklearn", "numba", "pooch", "plotly", "rich", "paho")
 
 
@@ -97,6 +98,14 @@ def test_everything_that_prints_a_result_prints_json() -> None:
         ("job int", "dealfl job: no action 'int'; did you mean 'init'?"),
         ("run --resum", "dealfl run: no option '--resum'; did you mean '--resume'?"),
         ("erasures list --jsn", "dealfl erasures list: no option '--jsn'; did you mean '--json'?"),
+        ("version", "dealfl: no command 'version'; did you mean '--version'? See"),
+        ("job help", "dealfl job: no action 'help'; did you mean '--help'?"),
+        ("run --roundz 3", "no option '--roundz'; did you mean '--set job.rounds=3'?"),
+        ("run --rounds", "no option '--rounds'; did you mean '--set job.rounds=VALUE'?"),
+        ("run job.toml --seed 3", "no option '--seed'; did you mean '--set job.seed=3'?"),
+        ("run job.toml --max-h=3", "no option '--max-h'; did you mean '--set job.max_h=3'?"),
+        ("run --zebra", "dealfl run: no option '--zebra'; see `dealfl run --help`"),
+        ("status --zebra", "dealfl status: no option '--zebra'; see `dealfl status --help`"),
         ("status a b", "dealfl status: too many arguments: b"),
         ("'my houses.csv'", "write a job file for data: dealfl job init 'my houses.csv'"),
         ("'my job.toml'", "a job is run by: dealfl run 'my job.toml'"),
@@ -104,6 +113,58 @@ def test_everything_that_prints_a_result_prints_json() -> None:
 )
 def test_a_misspelt_word_gets_a_suggestion(words: str, message: str, capsys: Captured) -> None:
     assert message in refused(shlex.split(words), capsys)
+
+
+@pytest.mark.parametrize(("words", "title"), [("help", "dealfl"), ("help job init", "dealfl job")])
+def test_help_is_also_a_word(words: str, title: str, capsys: Captured) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(shlex.split(words))
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: {title}")
+
+
+@pytest.mark.parametrize("command", ["run", "simulate"])
+@pytest.mark.parametrize(
+    ("text", "value"), [("job = 3\n", "3"), ("[[job]]\nrounds = 3\n", "[{'rounds': 3}]")]
+)
+def test_a_job_that_is_no_section_is_named(
+    command: str, text: str, value: str, tmp_path: Path, capsys: Captured
+) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text(text)
+    for more in ([], ["--set", "job.rounds=3"]):
+        assert main([command, str(file), *more]) == 2
+        expected = f"job.toml, line 1: job is {value}; it takes a section of keys and values"
+        assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "simulate"])
+def test_a_folder_in_the_place_of_a_job_is_named(
+    command: str, tmp_path: Path, capsys: Captured
+) -> None:
+    assert main([command, str(tmp_path)]) == 2
+    assert f"{tmp_path} is a folder; give a job file" in capsys.readouterr().err
+    (tmp_path / "job.toml").write_text("")
+    assert main([command, str(tmp_path)]) == 2
+    assert f"{tmp_path} is a run folder; give a job file" in capsys.readouterr().err
+
+
+def test_the_folder_of_a_stopped_run_leads_to_resume(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "state-deal").write_text("")
+    (tmp_path / "job.toml").write_text("[job]\nrounds = 3\n")
+    assert main(["run", str(tmp_path)]) == 2
+    expected = f"continue it, with its job file: dealfl run JOB.toml --out {tmp_path} --resume"
+    assert expected in capsys.readouterr().err
+    (tmp_path / "job.toml").write_text(default_job(), "utf-8")
+    assert main(["run", str(tmp_path)]) == 2
+    assert f"continue it: dealfl run --out {tmp_path} --resume" in capsys.readouterr().err
+
+
+def test_what_is_no_certificate_is_named_first(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "sales.csv"
+    file.write_text("size,price\n1,2\n")
+    assert main(["verify", str(file)]) == 2
+    assert f"dealfl: {file} is no certificate of erasure; give" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["run", "simulate"])
@@ -134,9 +195,12 @@ def test_a_name_in_the_place_of_a_run_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["erase", "ann lee"]) == 2
-    expected = "ann lee is not a run; the run comes first: dealfl erase RUN 'ann lee'"
-    assert expected in capsys.readouterr().err
+    for command in ("erase", "show"):
+        assert main([command, "ann lee"]) == 2
+        expected = f"ann lee is not a run; the run comes first: dealfl {command} RUN 'ann lee'"
+        assert expected in capsys.readouterr().err
+        assert main([command, "runs/typo"]) == 2
+        assert "runs/typo does not exist; give a run folder" in capsys.readouterr().err
 
 
 def test_names_may_stand_between_options() -> None:
@@ -153,6 +217,8 @@ def test_keys_are_found_by_a_part_of_name_or_meaning(capsys: Captured) -> None:
     assert main(["job", "keys", "battery_budget", "--json"]) == 0
     (key,) = json.loads(capsys.readouterr().out)["keys"]
     assert (key["key"], key["default"]) == ("job.battery_budget", "0.02")
+    assert main(["job", "keys", "theta"]) == 0
+    assert "job.forget_fraction" in capsys.readouterr().out, "θ in the paper"
     assert main(["job", "keys", "zebra"]) == 2
     assert "no key has 'zebra'" in capsys.readouterr().err
 

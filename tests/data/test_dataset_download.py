@@ -207,7 +207,8 @@ def test_offline_and_absent_says_where_to_put_which_file(
         with pytest.raises(DatasetMissing) as error:
             load_entry(offline, None, directories, download=True)
     message = str(error.value)
-    assert "dataset tiny is missing (the download failed: " in message
+    failed = "dataset tiny is missing (the download failed: 127.0.0.1 cannot be reached): "
+    assert message.startswith(failed)
     assert message.endswith(
         f"download {url} and put it, or one.csv from it, into {directories.cache}/tiny"
     )

@@ -2,7 +2,9 @@
 
 import gzip
 import hashlib
+import importlib.util
 import lzma
+import struct
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from dealfl.data import CATALOG, Content, DataFile, Dataset, Directories, State, Task, check, load
 from dealfl.data.data_files import load_entry, read_all, verify
-from dealfl.data.readers import TargetColumn
+from dealfl.data.readers import RatingMatrix, TargetColumn
 from dealfl.errors import BadBytes, BadInput, DatasetMissing, DealError
 
 TEXT = b"1,2\n3,4\n"
@@ -162,7 +164,7 @@ def test_what_is_absent_and_not_public_says_what_to_get_and_where_to_put_it(
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("jester", ["jester_dataset_1_1.zip", "eigentaste.berkeley.edu", "jester-data-1.csv"]),
+        ("jester", ["jester_dataset_1_1.zip", "eigentaste.berkeley.edu", "jester-data-1.xls"]),
         ("retailrocket", ["sample_events.csv", "retailrocket-topsis", "kaggle.com"]),
         ("retailrocket-full", ["log in at https://www.kaggle.com", "events.csv"]),
     ],
@@ -215,6 +217,56 @@ def test_a_jester_table_saved_by_another_program_is_known_by_its_values(real: Di
     assert read_as(windows).data == windows
     with pytest.raises(BadBytes, match=r"saved\.csv: the checksum is .*; save it again"):
         read_as(tampered)
+
+
+SHEET = Path(__file__).with_name("three-people.xls")
+RATINGS = b"2,-7.82,99,8.79\n3,4.08,-0.29,6.36\n1,99,99,0.01\n"
+HUNDREDTHS = 3  # the lowest bits of a number in a spreadsheet
+PEOPLE = replace(
+    TINY,
+    task=Task.RECOMMENDATION,
+    n_items=3,
+    liked_from=0.01,
+    read=RatingMatrix(n_items=3, limit=10.0),
+    files=(
+        DataFile(
+            "people/people.csv",
+            rows=3,
+            content_sha256=sha256(RATINGS),
+            published=("p.zip", "p.xls"),
+        ),
+    ),
+)
+needs_calamine = pytest.mark.skipif(
+    importlib.util.find_spec("python_calamine") is None,
+    reason="NO PYTHON-CALAMINE: dealfl[datasets] has it",
+)
+
+
+@needs_calamine
+@pytest.mark.parametrize("name", ["p.xls", "p.zip"])
+def test_ratings_in_an_old_spreadsheet_are_read_as_they_were_published(
+    directories: Directories, name: str
+) -> None:
+    path = put(directories.data, f"people/{name}", SHEET.read_bytes())
+    if name == "p.zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.write(SHEET, "jester-data-1.xls")
+    examples = load_entry(PEOPLE, None, directories, download=False)
+    assert examples.histories.toarray().tolist() == [[0, 0, 1], [1, 0, 1], [0, 0, 1]]
+    path.unlink()
+    one, other = (struct.pack("<i", 4 * number + HUNDREDTHS) for number in (-782, -781))
+    assert SHEET.read_bytes().count(one) == 1
+    put(directories.data, "people/p.xls", SHEET.read_bytes().replace(one, other))
+    with pytest.raises(BadBytes, match="the checksum is sha256"):
+        read_all(PEOPLE, directories, download=False)
+
+
+@needs_calamine
+def test_a_damaged_spreadsheet_is_named(directories: Directories) -> None:
+    put(directories.data, "people/p.xls", SHEET.read_bytes()[:700])
+    with pytest.raises(BadBytes, match=r"p\.xls: truncated or damaged \(.*\); get the file again"):
+        read_all(PEOPLE, directories, download=False)
 
 
 def test_errors_of_this_package_are_bad_input_or_say_that_data_is_missing() -> None:

@@ -50,6 +50,25 @@ def test_a_changed_bit_is_found_everywhere(tmp_path: Path) -> None:
                 read_certificate(bytes(wrong), keys)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        (b'"persons":', b'"parsons":', "the payload was changed; the statement is not that of"),
+        (ERASURE.requested_by.encode(), b"somebody else", "one of them was changed"),
+    ],
+)
+def test_a_changed_certificate_is_refused_with_what_was_changed(
+    tmp_path: Path, before: bytes, after: bytes, named: str
+) -> None:
+    envelope = json.loads(sign_certificate(ERASURE, open_signing_key(tmp_path)))
+    payload = base64.b64decode(envelope["payload"])
+    assert before in payload
+    envelope["payload"] = base64.b64encode(payload.replace(before, after)).decode()
+    content = json.dumps(envelope, separators=(",", ":")).encode()
+    with pytest.raises(BadBytes, match=f"does not fit the payload: {named}"):
+        read_certificate(content, load_keys(tmp_path))
+
+
 def forged(part: str, value: object) -> bytes:
     """Return a payload with another value; nobody has signed it."""
     statement = {

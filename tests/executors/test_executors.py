@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -109,6 +109,48 @@ def test_an_error_of_the_call_is_raised_as_it_is() -> None:
 def test_a_worker_of_another_version_is_refused() -> None:
     with pytest.raises(Incompatible, match="a worker of the executor has dealfl"):
         executors._call("", "0.0.0", _square, 1)
+
+
+class Plain:
+    """An executor of another package: it has the methods, not the class."""
+
+    def __init__(self) -> None:
+        self.calls, self.is_shut = 0, False
+
+    def submit(self, function: Callable[..., Any], *given: Any) -> Future[Any]:
+        self.calls += 1
+        future: Future[Any] = Future()
+        future.set_result(function(*given))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.is_shut = True
+
+
+def _learned(executor: Any) -> str:
+    rows = [[0.5], [0.25], [0.75]]
+    parts = [(rows[n : n + 1], [0.5]) for n in range(3)]
+    return dealfl.learn(parts, dealfl.Tikhonov(1), executor).digest()
+
+
+def test_an_executor_need_not_be_a_subclass() -> None:
+    given, made = Plain(), list[Plain]()
+    assert _learned(given) == _learned(None)
+    assert (given.calls, given.is_shut) == (3, False), "its owner shuts it down"
+
+    def make() -> Plain:
+        made.append(Plain())
+        return made[-1]
+
+    assert _learned(make) == _learned(None)
+    assert [(one.calls, one.is_shut) for one in made] == [(3, True)]
+    assert _learned(Plain) == _learned(None)
+
+
+@pytest.mark.parametrize("executor", [5, "dask://x:1", [], object(), dict, lambda: 5, lambda: None])
+def test_what_is_no_executor_is_refused(executor: Any) -> None:
+    with pytest.raises(BadInput, match=r"executor=.*; it takes an object with `submit`"):
+        _learned(executor)
 
 
 def test_an_address_of_no_scheduler_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

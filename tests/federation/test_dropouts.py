@@ -10,7 +10,7 @@ from dealfl.power import Training
 from dealfl.protocol.messages import Assignment, Message, Update
 from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Uniform
-from dealfl.simulate import Network, Returns, Simulation
+from dealfl.simulate import AnyWorker, Network, Returns, Simulation
 from dealfl.worker import Cost, Journal, Worker
 from tests.federation.parts import KEY, bayes, learned_statistics, row, server, worker
 
@@ -51,7 +51,7 @@ class Dropouts(Simulation):
         super().__init__(server, workers, Network(max_delay_s=0.5, seed=seed))
         self.set_action(Returns, self._back)
 
-    def _arrive(self, one: Worker) -> None:
+    def _arrive(self, one: AnyWorker) -> None:
         features = [self.random.choice((0.0, 0.5, 1.0)) for _ in range(3)]
         one.ingest([("person", row(*features, target=self.random.choice("ab")))])
 

@@ -31,9 +31,9 @@ def publish(server: Server, number: int) -> Published:
 
 
 def fetch(server: Server, version: int, **other: Any) -> list[Published]:
-    epoch = other.pop("epoch", server.epoch)
+    epoch, now_s = other.pop("epoch", server.epoch), other.pop("now_s", 50.0)
     plain = {"job": "job", "worker": "w", "epoch": epoch, "version": version}
-    return versions(server.handle([Fetch(**plain | other)], 50.0).messages)
+    return versions(server.handle([Fetch(**plain | other)], now_s).messages)
 
 
 def served(rounds: int = 3) -> tuple[Server, list[Published]]:
@@ -64,16 +64,28 @@ def test_a_version_that_the_server_does_not_have_is_answered_by_the_whole() -> N
     assert replace(answer, worker="") == versions_[-1]
 
 
-def test_a_version_is_sent_to_a_worker_once() -> None:
+@pytest.mark.parametrize(("version", "other"), [(1, 0), (0, 1)])
+def test_a_version_is_not_sent_often(version: int, other: int) -> None:
     server, _ = served()
-    assert len(fetch(server, 1)) == 1
-    assert fetch(server, 1) == [], "the broker has it, too"
+    assert len(fetch(server, version)) == 1
+    assert fetch(server, version) == [], "it was sent a moment ago"
+    assert len(fetch(server, other)) == 1, "the difference may not fit, and the whole be needed"
+    assert len(fetch(server, version, now_s=56.0)) == 1, "the answer may be lost"
+    assert len(fetch(server, version, now_s=52.0)) == 1, "the clock has jumped back"
     publish(server, 4)
-    assert len(fetch(server, 1)) == 1
+    assert len(fetch(server, version)) == 1
 
 
-@pytest.mark.parametrize("wrong", [{"version": 3}, {"worker": "x"}, {"epoch": "other"}])
-def test_who_has_the_last_version_or_does_not_belong_here_gets_no_answer(wrong: Any) -> None:
+def test_who_has_the_last_version_learns_so_in_few_bytes() -> None:
+    server, (_, _, last) = served()
+    for _ in range(2):
+        (answer,) = fetch(server, 3)
+        assert (answer.version, answer.base, answer.statistics) == (3, 3, b"")
+    assert holder(last, answer).published() == (3, last.statistics)
+
+
+@pytest.mark.parametrize("wrong", [{"worker": "x"}, {"epoch": "other"}])
+def test_who_does_not_belong_here_gets_no_answer(wrong: Any) -> None:
     server, _ = served()
     assert fetch(server, **{"version": 1} | wrong) == []
 

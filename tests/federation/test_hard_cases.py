@@ -64,21 +64,34 @@ def test_every_record_that_was_put_aside_is_reported() -> None:
     assert len(journal.quarantined()) == 3
 
 
-def test_an_update_that_was_sent_past_one_held_back_can_be_withdrawn() -> None:
+def test_no_update_is_sent_past_one_that_is_held_back() -> None:
     journal = Journal(journal_id="mark")
     outbox = Outbox(journal, "job", "w", 10.0, bayes().count_records)
     outbox.post(examples(5).to_bytes(), 0.0)
     outbox.take_due(0.0)
     outbox.erase(-examples(1), 1.0)  # 1 is asked back, 2 is held until the verdict
     outbox.post(examples(3).to_bytes(), 1.0)  # trained again
-    assert [message.sequence for message in outbox.take_due(1.0)] == [1, 3]
+    assert [message.sequence for message in outbox.take_due(1.0)] == [1]
+    assert journal.next_send_s() == 11.0, "nothing is due before the withdrawal is repeated"
     outbox.erase(-examples(1), 2.0)
     assert all(isinstance(message, Withdraw) for message in outbox.take_due(2.0))
-    outbox.settle_withdrawn(3, 3.0)
     outbox.settle_withdrawn(1, 3.0)
-    (left,) = outbox.take_due(4.0)
+    left, empty = outbox.take_due(4.0)
     assert isinstance(left, Update)
-    assert left.delta == examples(5 + 3 - 2).to_bytes()
+    assert isinstance(empty, Update)
+    assert (left.sequence, left.delta) == (2, examples(5 + 3 - 2).to_bytes())
+    assert (empty.sequence, empty.delta) == (3, examples(0).to_bytes())
+
+
+def test_updates_are_sent_in_their_order_whenever_they_are_due() -> None:
+    journal = Journal(journal_id="mark")
+    outbox = Outbox(journal, "job", "w", 10.0, bayes().count_records)
+    outbox.post(examples(1).to_bytes(), 5.0)  # its training takes long
+    outbox.post(examples(1).to_bytes(), 0.0)
+    outbox.post(examples(1).to_bytes(), 7.0)
+    assert (outbox.take_due(1.0), journal.next_send_s()) == ([], 5.0)
+    assert [message.sequence for message in outbox.take_due(5.0)] == [1, 2]
+    assert [message.sequence for message in outbox.take_due(7.0)] == [3]
 
 
 def test_an_update_is_sent_again_after_the_clock_jumped_back() -> None:

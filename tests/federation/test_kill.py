@@ -244,8 +244,10 @@ class AtWrites(Federation):
         self.failpoints = {name: self._draw(name) for name in (SERVER, *WORKERS)}
 
     def _draw(self, name: str) -> Iterator[str]:
+        pages = 1 if name == SERVER else 4  # of a journal are smaller, and more
         while True:
-            yield f"write:{self._points.choice((4, 20, 60, 200)) + self._points.randrange(40)}"
+            point = self._points.choice((4, 20, 60, 200)) + self._points.randrange(40)
+            yield f"write:{pages * point}"
 
     def _rows(self) -> tuple[tuple[str, bytes], ...]:
         if self._learner == "naive_bayes":

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from dealfl.learners import cycles_of
+from dealfl.power import PHONES, PhoneSpending
 from dealfl.protocol.messages import Announce, Sleep
-from dealfl.worker import Worker
-from tests.federation.parts import announce, kinds, row, server, welcomed
+from dealfl.worker import PhoneMeter, Worker
+from tests.federation.parts import announce, assignment, kinds, row, server, updates, welcomed
 
 ROWS = [(f"p{number}", row(0.0, 0.5, 1.0)) for number in range(5)]
 
@@ -16,8 +18,8 @@ def sleep(**other: Any) -> Sleep:
     return Sleep(job="job", worker="w", **(plain | other))
 
 
-def asleep(*, notices: bool = True, **other: Any) -> Worker:
-    one = welcomed(sleeps=sleep(), notices_traffic=notices)
+def asleep(*, notices: bool = True, least: int = 1, **other: Any) -> Worker:
+    one = welcomed(sleeps=sleep(), notices_traffic=notices, min_examples=least)
     one.handle([sleep(**other)], 1.0)
     assert one.is_asleep
     return one
@@ -37,6 +39,42 @@ def test_with_enough_examples_a_worker_waits_for_a_ride_and_then_calls_without_o
     assert calls(one, 210.0)
 
 
+def test_a_worker_that_was_away_while_it_could_have_ridden_waits_for_a_ride_again() -> None:
+    one = asleep()
+    one.ingest(ROWS[:3])
+    assert not calls(one, 10.0)
+    assert not calls(one, 400.0), "it should have called at 210"
+    assert one.note_traffic(True, 420.0)
+    assert calls(one, 420.0)
+
+
+def test_a_worker_that_was_away_beyond_the_time_of_its_sleep_calls_at_once() -> None:
+    one = asleep()
+    one.ingest(ROWS[:3])
+    assert not calls(one, 10.0)
+    assert calls(one, 1400.0)
+
+
+def test_a_training_on_a_ride_reports_no_tail_of_the_radio() -> None:
+    phone = PHONES["honor"].over("lte")
+    spent_j = {}
+    for rides in (True, False):
+        meter = PhoneMeter(PhoneSpending(phone, cycles_of("naive_bayes")))
+        one = welcomed(sleeps=sleep(), notices_traffic=True, meter=meter)
+        one.handle([sleep()], 1.0)
+        one.ingest(ROWS[:3])
+        assert not calls(one, 10.0)
+        one.note_traffic(rides, 20.0)
+        one.handle([], 20.0)
+        one.handle([assignment(1)], 20.1)
+        (update,) = updates(one.handle([], 25.0).messages)
+        spent_j[rides] = update.energy_j
+    tail_j = phone.link.tail_s * phone.link.on_a * phone.battery.voltage_v
+    assert spent_j[False] - spent_j[True] == pytest.approx(
+        tail_j + phone.link.promotion_j, rel=1e-4
+    )
+
+
 def test_with_enough_examples_a_worker_takes_the_first_ride() -> None:
     one = asleep()
     one.ingest(ROWS[:3])
@@ -47,11 +85,14 @@ def test_with_enough_examples_a_worker_takes_the_first_ride() -> None:
     assert (told.rides, told.waiting) == (True, 3)
 
 
-@pytest.mark.parametrize(("now_s", "rides"), [(400.0, False), (501.0, True)])
-def test_with_too_few_examples_a_worker_rides_only_in_the_last_phase(
-    now_s: float, rides: bool
+@pytest.mark.parametrize(
+    ("least", "now_s", "rides"),
+    [(1, 400.0, False), (1, 501.0, True), (2, 501.0, False), (2, 752.0, True)],
+)
+def test_with_too_few_examples_a_worker_rides_late_and_with_none_to_send_even_later(
+    least: int, now_s: float, rides: bool
 ) -> None:
-    one = asleep()
+    one = asleep(least=least)
     one.ingest(ROWS[:1])
     assert one.note_traffic(True, now_s) == rides
     assert calls(one, now_s) == rides

@@ -1,8 +1,11 @@
 """Flower carries the messages: the digest is that of `dealfl run`, whatever is lost or stops."""
 
+import logging
+from collections import Counter
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +15,8 @@ from dealfl.errors import BadInput, DealError
 
 pytest.importorskip("flwr")
 from dealfl import flower
-from dealfl.erasure import Evidence, verify_certificate
+from dealfl.erasure import Evidence, is_about, verify_certificate
+from dealfl.flower import client_app
 from dealfl.jobs import Document
 from dealfl.runs import RunFolder, erase_owners, open_model
 from tests.flower.grids import LocalGrid, people
@@ -22,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 @pytest.fixture
 def config(tmp_path: Path) -> dict[str, Any]:
-    return {"job": str(people(tmp_path)), "folder": str(tmp_path / "run"), "idle-s": 5.0}
+    return {"job": str(people(tmp_path)), "folder": str(tmp_path / "run"), "idle-s": 8.0}
 
 
 def _digest(folder: Path) -> str:
@@ -43,7 +47,7 @@ def test_the_digest_is_that_of_a_run(
     grid = LocalGrid(config, 4, lose)
     flower._serve(config, grid)
     assert _digest(Path(config["folder"])) == _by_run(config)
-    assert lose or grid.pushed <= 3 * 4 + 8  # and two calls of each, while nothing is left to learn
+    assert lose or grid.pushed <= 3 * 4, "an announcement, a welcome and an assignment of each"
 
 
 def test_a_server_that_was_killed_continues_and_an_erasure_is_certified(
@@ -60,8 +64,11 @@ def test_a_server_that_was_killed_continues_and_an_erasure_is_certified(
     with pytest.raises(SystemExit):
         flower._serve(config, LocalGrid(config, 4))
     monkeypatch.setattr(LocalGrid, "push_messages", push)
+    _by_run(config)  # a run after the erasure would leave the person out from the start
     erased = erase_owners(run, ["p7"], requested_by="dpo", wait_s=0.0)
     assert not erased.erasure.final
+    for early in run.path.glob("certificates/*.json"):
+        early.unlink()  # then only the request in the queue has the commitments
     flower._serve(config, LocalGrid(config, 4))
     (final,) = (
         erasure
@@ -70,11 +77,79 @@ def test_a_server_that_was_killed_continues_and_an_erasure_is_certified(
     )
     assert (final.persons, final.outstanding) == (1, 0)
     assert final.claimed > 0
-    _by_run(config)
+    assert is_about(final, "p7", erased.salts["p7"])
+    assert not is_about(final, "p8", erased.salts["p7"])
     alone = RunFolder(run.path.parent / "alone")
     erase_owners(alone, ["p7"], requested_by="dpo")
     assert _digest(run.path) == _digest(alone.path)
     assert not list(run.path.glob("requests/*"))
+
+
+class Usurped(LocalGrid):
+    """A grid with a fifth node, which has other data and the name of the first."""
+
+    def __init__(self, config: dict[str, Any], damaged: Iterable[int] = ()) -> None:
+        super().__init__(config, 4)
+        self._honest, self._damaged, self.answered = config, set(damaged), Counter[int]()
+        home = Path(config["folder"]).parent / "usurper"
+        home.mkdir()
+        job = people(home)
+        table = home / "people.csv"
+        table.write_text(table.read_text().replace(",0.", ",0.0"))  # other features
+        self._own = config | {"job": str(job), "folder": str(home)}
+
+    def get_node_ids(self) -> Iterable[int]:
+        return [1, 2, 3, 4, *[5] * (self.answered[1] > 0)]
+
+    def _call(self, message: Any) -> Any:
+        node = message.metadata.dst_node_id
+        self.answered[node] += 1
+        if node < 5:
+            answer = super()._call(message)
+            if node == 1 and self.answered[1] in self._damaged:
+                answer.content["dealfl"]["packet"] = b"nonsense"
+            return answer
+        key = (Path(self._honest["folder"]) / "owners.key").read_text()
+        (Path(self._own["folder"]) / "owners.key").write_text(key)
+        node_config = {"partition-id": 0, "num-partitions": 4}
+        context = SimpleNamespace(run_config=self._own, node_config=node_config)
+        return client_app()(message, context)
+
+
+@pytest.mark.parametrize("damaged", [(), (2, 3)])  # answers of the first node
+def test_a_node_with_the_name_of_another_one_is_refused_and_nothing_of_it_is_counted(
+    config: dict[str, Any],
+    damaged: Iterable[int],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(flower, "_AGAIN_S", 0.2)
+    monkeypatch.setattr(flower, "_LOOK_S", 0.2)
+    monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
+    grid = Usurped(config | {"call-s": 1.0, "idle-s": 4.0}, damaged)
+    flower._serve(grid._honest, grid)
+    assert grid.answered[5] > 1
+    assert "node 5: it calls itself 'w1'; give each node one name of its own" in caplog.text
+    assert "node 1: it calls itself" not in caplog.text
+    assert _digest(Path(config["folder"])) == _by_run(config)
+
+
+def test_an_answer_that_cannot_be_read_costs_nothing(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, answered = LocalGrid._call, list[int]()
+
+    def damage(grid: LocalGrid, message: Any) -> Any:
+        answer = call(grid, message)
+        answered.append(1)
+        if len(answered) in (2, 7):
+            answer.content["dealfl"]["packet"] = b"nonsense"
+        return answer
+
+    monkeypatch.setattr(LocalGrid, "_call", damage)
+    monkeypatch.setattr(flower, "_AGAIN_S", 0.2)
+    flower._serve({**config, "call-s": 1.0}, LocalGrid(config, 4))
+    assert _digest(Path(config["folder"])) == _by_run(config)
 
 
 def test_wrong_configurations_are_refused(
@@ -83,7 +158,7 @@ def test_wrong_configurations_are_refused(
     with pytest.raises(BadInput, match=r"job is 'job\.toml'; give an absolute path"):
         flower._serve({**config, "job": "job.toml"}, None)
     with pytest.raises(BadInput, match="the job has 4 workers, the simulation 3 nodes"):
-        flower._partition(Document.read(config["job"]), {"partition-id": 0, "num-partitions": 3})
+        flower._find_name(Document.read(config["job"]), {"partition-id": 0, "num-partitions": 3})
     monkeypatch.setattr(metadata, "version", lambda _: "1.42.0")
     with pytest.raises(DealError, match=r"flwr 1.42.0 is installed, but .* works with 1.41.x"):
         flower.server_app()

@@ -7,7 +7,7 @@ import pytest
 
 from checks.front_door import side_doors
 from checks.reachable import Source, against, imported_by, unreachable
-from checks.sizes import single_importers
+from checks.sizes import single_importers, twins_and_choices
 
 
 def _package(folder: Path, **modules: str) -> Path:
@@ -144,3 +144,12 @@ def test_the_loop_of_a_twin_is_reachable(tmp_path: Path) -> None:
         exact__loops="def add():\n    pass\n\n\ndef other():\n    pass\n",
     )
     assert unreachable(Source(root), [("house.start", "main")]) == ["house.exact.other"]
+
+
+def test_places_that_ask_which_twin_runs_are_counted_outside_of_what_decides_it() -> None:
+    plain = "@twin\ndef add(x):\n    pass\n\n\n@cache\ndef other(x):\n    pass\n"
+    asking = "def total(x):\n    return add(x) if CHOICE.mode == 'never' else CHOICE.spent_s\n"
+    deciding = "def twin(plain):\n    return plain if CHOICE.mode == 'never' else None\n"
+    assert twins_and_choices(plain) == (1, 0)
+    assert twins_and_choices(plain + asking) == (1, 2)
+    assert twins_and_choices(deciding) == (0, 0)

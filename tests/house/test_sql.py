@@ -5,9 +5,11 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "dealfl"
 STORES = {
+    "keyholder/journal.py",
     "storage/database.py",
     "server/ledger.py",
     "server/ledger_reader.py",
+    "server/mask_store.py",
     "server/sums.py",
     "worker/journal.py",
     "worker/outbox.py",

@@ -4,7 +4,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 from types import FrameType
 from typing import Any
 
@@ -14,7 +16,8 @@ from scipy import sparse
 
 import dealfl.exact
 import dealfl.learners
-from dealfl.exact import compiled
+import dealfl.storage
+from dealfl.exact import PagedStorage, compiled
 from dealfl.learners import (
     Learner,
     NaiveBayes,
@@ -23,9 +26,12 @@ from dealfl.learners import (
     Tikhonov,
     TikhonovClassifier,
 )
+from dealfl.storage import ThetaLru
+from tests.memory.arrays import no_sync
 
 FOLDERS = tuple(
-    str(Path(str(package.__file__)).parent) for package in (dealfl.exact, dealfl.learners)
+    str(Path(str(package.__file__)).parent)
+    for package in (dealfl.exact, dealfl.learners, dealfl.storage)
 )
 ERRORS = (KeyboardInterrupt, MemoryError)
 
@@ -33,6 +39,7 @@ RANDOM = np.random.default_rng(3)
 ROWS = RANDOM.uniform(0.0, 1.0, (40, 34))
 TARGETS = ROWS.mean(axis=1)
 LABELS = RANDOM.integers(0, 3, 40)
+IDS = 7 * np.arange(40)[::-1] + 3
 HISTORIES = sparse.csr_array((RANDOM.uniform(size=(40, 12)) < 0.4).astype(float))
 
 
@@ -47,11 +54,30 @@ class Case:
     def part(self, start: int, stop: int) -> tuple[Any, ...]:
         return tuple(each[start:stop] for each in self.examples)
 
+    def gone(self, start: int, stop: int) -> tuple[Any, ...]:
+        """Return the arguments by which a part is forgotten."""
+        return self.part(start, stop)
+
     def learned(self, *ranges: tuple[int, int]) -> Any:
         model = self.make()
         for start, stop in ranges:
             model.learn(*self.part(start, stop))
         return model
+
+
+class ById(Case):
+    """Examples are forgotten by the ids under which they were learned."""
+
+    def gone(self, start: int, stop: int) -> tuple[Any, ...]:
+        return None, None, self.examples[2][start:stop]
+
+
+_FOLDER = TemporaryDirectory()  # for files of pages, until this process ends
+
+
+def _pages(frames: int = 1) -> PagedStorage:
+    """Return storage in a new folder, with hardly any page in memory."""
+    return PagedStorage(Path(mkdtemp(dir=_FOLDER.name)), ThetaLru(frames), sync=no_sync)
 
 
 def _similar(model: PersonalizedPageRank) -> list[Any]:
@@ -91,13 +117,29 @@ CASES = {
     "neighbors": Case(
         lambda: Neighbors(34, [0, 1, 2], tables=2, bits=8, min_bucket=1), (ROWS, LABELS), _nearest
     ),
+    "neighbors-ids": ById(
+        lambda: Neighbors(34, [0, 1, 2], tables=2, bits=8, min_bucket=1),
+        (ROWS, LABELS, IDS),
+        _nearest,
+    ),
+    "ridge-paged": Case(
+        lambda: Tikhonov(34, storage=_pages()), (ROWS, TARGETS), lambda model: model.weights
+    ),
+    "neighbors-paged": Case(
+        lambda: Neighbors(34, [0, 1, 2], tables=2, bits=8, min_bucket=1, storage=_pages()),
+        (ROWS, LABELS),
+        _nearest,
+    ),
+    "pagerank-paged": Case(
+        lambda: PersonalizedPageRank(12, storage=_pages()), (HISTORIES,), _similar
+    ),
     "pagerank": _pagerank(),
     "pagerank-full": _pagerank(layout="full", item_order=np.arange(12)[::-1]),
 }
 
 
 def _records(case: Case, *places: int) -> Any:
-    parts = [_dense(each) for each in case.part(*places)]
+    parts = [_dense(each) for each in case.part(*places)[:2]]  # without ids
     return case.make().records_of(*parts)
 
 
@@ -107,10 +149,10 @@ def _dense(part: Any) -> Any:
 
 CALLS: dict[str, Callable[[Case], tuple[str, tuple[Any, ...]]]] = {
     "learn many": lambda case: ("learn", case.part(30, 40)),
-    "update": lambda case: ("update", (case.part(30, 32), case.part(0, 1))),
+    "update": lambda case: ("update", (case.part(30, 32)[:2], case.part(0, 1)[:2])),
     "learn one": lambda case: ("learn", case.part(30, 31)),
-    "forget one": lambda case: ("forget", case.part(0, 1)),
-    "forget some": lambda case: ("forget", case.part(0, 3)),
+    "forget one": lambda case: ("forget", case.gone(0, 1)),
+    "forget some": lambda case: ("forget", case.gone(0, 3)),
     "records": lambda case: ("update_records", (_records(case, 30, 32), _records(case, 0, 2))),
     "merge": lambda case: ("merge", (case.learned((30, 31)).statistics,)),
 }
@@ -183,11 +225,20 @@ def check_every_line(case: Case, name: str, arguments: tuple[Any, ...]) -> int:
     return line
 
 
-@pytest.mark.parametrize(
-    "call",
-    [*QUICK, *(pytest.param(name, marks=pytest.mark.soak) for name in CALLS if name not in QUICK)],
-)
-@pytest.mark.parametrize("name", CASES)
+SOAKED = ("neighbors-ids", "ridge-paged", "neighbors-paged", "pagerank-paged")
+ONCE = {("neighbors-ids", "forget some"), ("ridge-paged", "merge")}  # in the suite
+
+
+def _cases() -> list[Any]:
+    """Return learners and calls; most of those that are slow only in the soak."""
+    cases = []
+    for name, call in product(CASES, CALLS):
+        is_quick = (name, call) in ONCE or (name not in SOAKED and call in QUICK)
+        cases.append(pytest.param(name, call, marks=[] if is_quick else pytest.mark.soak))
+    return cases
+
+
+@pytest.mark.parametrize(("name", "call"), _cases())
 @pytest.mark.usefixtures("loops")
 def test_a_call_that_is_interrupted_at_any_line_has_changed_nothing(name: str, call: str) -> None:
     assert check_every_line(CASES[name], *CALLS[call](CASES[name])) > 20

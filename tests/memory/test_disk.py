@@ -2,8 +2,9 @@
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -24,16 +25,23 @@ every_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=list(POL
 SIZE = 6 * WIDE_PAGE
 
 
-def test_counted_swaps_are_the_real_major_faults_from_cold_pages(tmp_path: Path) -> None:
-    if not on_a_disk(tmp_path):
-        pytest.skip(f"NOT MEASURED: {tmp_path} is not on a disk, so that pages never leave memory")
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A folder on a disk, where the other temporary folders may be in memory."""
+    with TemporaryDirectory(dir=Path(__file__).parent, prefix=".disk-") as folder:
+        if not on_a_disk(Path(folder)):
+            pytest.skip(f"NOT MEASURED: {folder} is not on a disk, so pages never leave memory")
+        yield Path(folder)
+
+
+def test_counted_swaps_are_the_real_major_faults_from_cold_pages(disk: Path) -> None:
     pages, per_page = 300, WIDE_PAGE
     starts = np.arange(0, pages * per_page, per_page)
     frames = Frames(Lru(30))
-    array = opened(tmp_path / "a", pages, shared=frames, sync=os.fdatasync)
+    array = opened(disk / "a", pages, shared=frames, sync=os.fdatasync)
     array.put(starts, starts + 1)
     array.flush()
-    with (tmp_path / "a").open("rb") as file:
+    with (disk / "a").open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     order = np.random.default_rng(0).permutation(np.tile(starts, 2))
     faults, ins = major_faults(), frames.swaps.ins
@@ -45,15 +53,13 @@ def test_counted_swaps_are_the_real_major_faults_from_cold_pages(tmp_path: Path)
     array.close()
 
 
-def test_pages_that_left_are_not_in_memory(tmp_path: Path) -> None:
-    if not on_a_disk(tmp_path):
-        pytest.skip(f"NOT MEASURED: {tmp_path} is not on a disk, so that pages never leave memory")
-    array = opened(tmp_path / "a", pages=1000, frames=5, sync=os.fdatasync)
+def test_pages_that_left_are_not_in_memory(disk: Path) -> None:
+    array = opened(disk / "a", pages=1000, frames=5, sync=os.fdatasync)
     everything = np.arange(0, len(array), WIDE_PAGE)
     array.put(everything, everything)
 
     def mapped_kb() -> int:
-        lines = Path("/proc/self/smaps").read_text().split(str(tmp_path / "a"))[1].splitlines()
+        lines = Path("/proc/self/smaps").read_text().split(str(disk / "a"))[1].splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("Rss:"))
 
     assert mapped_kb() <= 5 * PAGE_BYTES / 1024

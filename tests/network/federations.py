@@ -32,12 +32,12 @@ class Federation:
         self.operator = broker.broker.enrol(["operator"], operator=True)[0]
         self.server = self.serve()
 
-    def serve(self) -> int:
+    def serve(self, *options: object) -> int:
         """Start the server."""
         return self.forks.start(
             self.folder / "server.log",
             ["serve", self.job, "--broker", self.folder / "server.toml",
-             "--out", self.folder / "run", "--trust", "operator"],
+             "--out", self.folder / "run", "--trust", "operator", *options],
         )  # fmt: skip
 
     def enrol(self, name: str, workers: tuple[str, ...] = ()) -> None:

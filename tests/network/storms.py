@@ -15,22 +15,17 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
-import msgspec
-
-from dealfl.erasure import owner_hash
 from dealfl.errors import DealError
 from dealfl.exact import Statistics
 from dealfl.jobs import Document, plan_without_data, read_job
 from dealfl.learners import statistics_of
-from dealfl.network import Credentials, ask, write_credentials
-from dealfl.network.feed import Position
+from dealfl.network import Credentials, write_credentials
 from dealfl.server import Ledger, LedgerReader, Server
 from dealfl.server.selection import make_selector
-from dealfl.storage import open_read_only
 from dealfl.worker import Journal, State
-from dealfl.worker.journal import decode_state
 from tests.network.brokers import start_broker
 from tests.network.forks import Forks, wait_for
+from tests.network.growing import ERASED, OTHERS, SOURCE, Growing, erase, hash_erased
 
 JOB = """\
 [job]
@@ -43,20 +38,11 @@ workers_per_round = 3
 ttl_s = 0.5
 retry_after_s = 0.3
 publish_every_s = 0.2
-{sleep}
-[source]
-file = "data.csv"
-owner = "who"
-target = "y"
-target_bound = 1e6
-
-[source.columns]
-x = {{ low = 0.0, high = 1e6 }}
-"""
+{sleep}"""
 SLEEP = "sleep = true\nmin_waiting = 3\nmax_wait_s = 1.5\n"
 WORKERS = ("w1", "w2", "w3")
 SERVER, BROKER, ALL = "server", "broker", "all"
-PEOPLE, ERASED = ("ann", "bob", "carol", "dave"), "ann"
+PEOPLE = (ERASED, *OTHERS)
 CALM_S = 120.0
 
 Result = TypeVar("Result")
@@ -103,15 +89,14 @@ class Storm:
         self._devices: dict[str, tuple[str, ...]] = {name: (name,) for name in WORKERS}
         if seed % 4 == 2:
             self._devices = {"w1": ("w1",), "w2": ("w2", "w3")}  # the second is a gateway
-        self.rows: list[tuple[str, int]] = []  # owner and number of every row, of all files
         self.kills = dict.fromkeys((BROKER, SERVER, "worker", ALL, "network"), 0)
         self._alive: dict[str, int] = {}
         self._versions: dict[int, str] = {}
         self._counted, self._next = 0, list[str]()
         folder.mkdir()
         self._job = folder / "job.toml"
-        self._job.write_text(JOB.format(scheme=self.scheme, sleep=SLEEP * sleeps))
-        (folder / "data").mkdir()
+        self._job.write_text(JOB.format(scheme=self.scheme, sleep=SLEEP * sleeps) + SOURCE)
+        self._files = Growing(folder / "data", self._draw)
         address = self._network.address
         self._broker = self._network.on(
             BROKER, lambda: start_broker(folder / BROKER, job="storm", tls=tls, host=address)
@@ -123,7 +108,7 @@ class Storm:
             own = self._network.route(self._broker.enrol(name, workers=workers))
             write_credentials(folder / f"{name}.toml", own)
         for name in WORKERS:
-            self._append(name)
+            self._files.grow(name, PEOPLE)
 
     # -- the processes --------------------------------------------------------------------------
 
@@ -132,7 +117,7 @@ class Storm:
             self._network.on(BROKER, self._broker.restart)
             return
         single = self._devices.get(name) == (name,)
-        data = self._data(name) if single else self._folder / "data"
+        data = self._files.path(name) if single else self._files.folder
         more = ["--trust", "operator"] if name == SERVER else ["--data", data]
         self._alive[name] = self._forks.start(
             self._folder / f"{name}.log",
@@ -181,7 +166,7 @@ class Storm:
         self.check()
 
     def _blow(self) -> None:
-        self._append(self._draw.choice(WORKERS))
+        self._files.grow(self._draw.choice(WORKERS), PEOPLE)
         time.sleep(self._draw.uniform(0.0, 0.08))
         counted = self._look()
         if counted != self._counted or self._draw.random() < 0.05:  # who does nothing loses nothing
@@ -192,28 +177,13 @@ class Storm:
                 self._next = self._draw.sample(victims, len(victims))
             self._strike(self._next.pop())
 
-    def _append(self, name: str) -> None:
-        path, start = self._data(name), len(self.rows)
-        count = self._draw.choice([1, 2, 20])
-        new = [(self._draw.choice(PEOPLE), start + place) for place in range(count)]
-        with path.open("a") as file:
-            file.write("who,x,y\n" * (file.tell() == 0))
-            file.writelines(f"{owner},{number},{number}.5\n" for owner, number in new)
-        self.rows += new
-
-    def _data(self, name: str) -> Path:
-        return self._folder / "data" / f"{name}.csv"
-
     def _journal(self, name: str) -> Path:
         device = next(one for one, carried in self._devices.items() if name in carried)
         home = self._folder / device
         return (home if self._devices[device] == (name,) else home / name) / "journal.db"
 
     def _erase(self) -> None:
-        """Ask the server, whatever happens to it, until it has answered."""
-        owner = owner_hash(bytes.fromhex(self._operator.owners_key), ERASED).hex()
-        question = {"request": "r1", "owners": [owner]}
-        self._network.on(SERVER, lambda: ask(self._operator, "erase", question, CALM_S))
+        self._network.on(SERVER, lambda: erase(self._operator, CALM_S))
 
     def _look(self) -> int:
         """Return the number of counted updates; a published version must never change."""
@@ -236,23 +206,12 @@ class Storm:
                 known = {one.row.name: one.row for one in reader.workers()}
                 settled = reader.count_erasures() == (1, 1)
             return settled and all(
-                name in known and self._sequence(name) == known[name].counted for name in WORKERS
+                name in known
+                and self._files.find_sequence(name, self._journal(name)) == known[name].counted
+                for name in WORKERS
             )
         except (DealError, OSError, sqlite3.Error):
             return False
-
-    def _sequence(self, name: str) -> int:
-        """Return the sequence of the last update; -1 while a worker has something to do."""
-        with closing(open_read_only(self._journal(name))) as db:
-            (busy,) = db.execute(
-                "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM records "
-                "WHERE state = ?)", (int(State.WAITING),)
-            ).fetchone()  # fmt: skip
-            files = db.execute("SELECT position FROM positions").fetchall()
-            row = db.execute("SELECT value FROM settings WHERE name = 'state'").fetchone()
-        read = sum(msgspec.json.decode(position, type=Position).offset for (position,) in files)
-        is_read = read == self._data(name).stat().st_size
-        return -1 if busy or not is_read else decode_state(row[0]).sequence
 
     def check(self) -> None:
         """Compare the ledger with the journals, and both with the files."""
@@ -270,18 +229,15 @@ class Storm:
             digest = server.model.digest()
         assert digest == central.digest(), f"{self}: the model is not the sum of the journals"
         if self.scheme == "incremental":
-            kept = [number for owner, number in self.rows if owner != ERASED]
-            whole: Any = plan.make()
-            whole.learn([[float(n)] for n in kept], [n + 0.5 for n in kept])
-            assert digest == whole.digest(), f"{self}: the model differs from the rows of all files"
+            whole = self._files.train(self._job)
+            assert digest == whole, f"{self}: the model differs from the rows of all files"
 
     def _check_worker(self, name: str, ledger: Ledger, make: Any) -> Statistics:
         """Return the statistics of what a worker holds."""
         row, counted = ledger.workers()[name], ledger.find_sum(name)
         with closing(Journal(self._journal(name))) as journal:
             own, _ = statistics_of(make, journal.records(State.LEARNED))
-            key = bytes.fromhex(self._operator.owners_key)
-            left = journal.records_of([owner_hash(key, ERASED)])
+            left = journal.records_of([hash_erased(self._operator)])
             assert not any(left.values()), f"{self}: the erased person came back to {name}"
             assert not journal.outgoing, f"{self}: an update of {name} was never counted"
             assert row.counted == journal.state.sequence, f"{self}: {name} lost one"
@@ -292,4 +248,4 @@ class Storm:
     def __str__(self) -> str:
         kills = ", ".join(f"{count} of {name}" for name, count in self.kills.items())
         asleep = ", workers sleep" * self._sleeps
-        return f"storm {self.seed} ({self.scheme}{asleep}, {len(self.rows)} rows; kills: {kills})"
+        return f"storm {self.seed} ({self.scheme}{asleep}, {len(self._files)} rows; kills: {kills})"

@@ -135,7 +135,7 @@ def test_workers_follow_a_new_epoch_of_a_running_server(
             ahead.say(announce("w2", epoch=old, round=10**6))  # proves that the ledger is old
             await wait(lambda: served.epoch != old)
             new = served.epoch
-            await wait(lambda: f"/{new}/" in str(end._subscriptions()))
+            await wait(lambda: f"/{new}/" in str(end._link.subscriptions))
             state = json.loads(retained(running, new)[f"{TOP}/state"])
             assert (state["epoch"], state["online"]) == (new, True)
             assert not [one for one in retained(running, old) if "/model/" in one]

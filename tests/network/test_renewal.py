@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from dealfl.cli import main
 from dealfl.errors import BadInput
@@ -35,6 +36,13 @@ def broker(tmp_path: Path) -> Broker:
     require_mosquitto()
     settings = BrokerSettings(job="job", host="127.0.0.1", port=free_port(), tls=True)
     return create_broker(tmp_path / "broker", settings)
+
+
+def test_the_authority_can_sign_devices_and_no_further_authority(broker: Broker) -> None:
+    certificate = x509.load_pem_x509_certificate((broker.folder / "authority.pem").read_bytes())
+    limits = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    assert limits.critical
+    assert limits.value == x509.BasicConstraints(ca=True, path_length=0)
 
 
 def test_a_broker_is_warned_of_its_certificate_and_does_not_start_with_an_expired_one(

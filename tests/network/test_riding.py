@@ -51,8 +51,8 @@ class Riders(Sleepers):
 
     def rides(self) -> list[float]:
         """Return the delays of the rides in the worker's log."""
-        event = "announced %.3f s after other traffic began"
-        return [one["figures"]["value1"] for one in self.log if one["event"] == event]  # type: ignore[index]
+        event = "announced after other traffic began"
+        return [one["figures"]["delay_s"] for one in self.log if one["event"] == event]  # type: ignore[index]
 
     @property
     def last_call_was_a_ride(self) -> bool:

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from tests.network.brokers import require_mosquitto
-from tests.network.forks import ROOT, Forks
+from tests.network.forks import Forks
 from tests.network.hosts import Hosts, require_hosts
+from tests.network.soaking import soak
 from tests.network.storms import Storm
 
 SEED = int(os.environ.get("SOAK_SEED", "0"))
-DONE = ROOT / ".soak" / f"storms-{SEED}.txt"
 NAIVE = ("receipts before commit", "positions after rows")
 SEEDS = {"hurry": range(5), NAIVE[0]: (1,), NAIVE[1]: (2,)}
 FOUND_OUT = "receipt that was not true|differs from the rows"
@@ -95,52 +92,15 @@ def test_a_storm_between_hosts_with_loss_delay_and_cuts_ends_exact(tmp_path: Pat
 
 
 def _soak() -> int:
-    """Print a line for each storm; return the number of those that failed."""
-    folder, forks = Path(tempfile.mkdtemp(prefix="storms-")), Forks()
     first = 1000 * SEED + 100
     cut = partial(blow_between_hosts, cuts_s=(0.1, 1.0, 12.0))
     storms = {
-        f"{seed}{kind}{asleep}": partial(call, forks, seed=seed, strikes=12, sleeps=bool(asleep))
+        f"{seed}{kind}{asleep}": partial(call, seed=seed, strikes=12, sleeps=bool(asleep))
         for asleep in ("", "-asleep")
         for kind, call, count in (("", blow, 200), ("-between-hosts", cut, 20))
         for seed in range(first, first + count)
     }
-    wanted = sys.argv[1:]
-    storms = {name: one for name, one in storms.items() if not wanted or name in wanted}
-    done = set(DONE.read_text().split()) if DONE.exists() else set()
-    DONE.parent.mkdir(exist_ok=True)
-    print(f"{len(storms)} storms, seeds from {first}; {len(done)} done before", flush=True)
-
-    def run(name: str) -> bool:
-        start_s = time.monotonic()
-        try:
-            storm = storms[name](folder / name)
-        except BaseException as error:
-            print(f"FAILED {name}: {error!r}", flush=True)
-            return False
-        shutil.rmtree(folder / name)
-        with DONE.open("a") as file:
-            file.write(f"{name}\n")
-        print(f"{storm}: exact after {time.monotonic() - start_s:.0f} s", flush=True)
-        return True
-
-    with ThreadPoolExecutor(4) as many:
-        results = many.map(run, [name for name in storms if name not in done])
-        try:
-            failed = list(results).count(False)
-        except KeyboardInterrupt:
-            print("stopping after the storms that blow now; `make soak` continues", flush=True)
-            many.shutdown(wait=True, cancel_futures=True)
-            forks.close()
-            return 1
-    forks.close()
-    if not failed and not wanted:
-        DONE.unlink()
-        folder.rmdir()
-    print(
-        f"{len(storms) - failed} storms exact, {failed} failed" + f"; see {folder}" * bool(failed)
-    )
-    return failed
+    return soak(f"storms-{SEED}", storms, sys.argv[1:])
 
 
 if __name__ == "__main__":

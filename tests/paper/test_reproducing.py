@@ -1,9 +1,12 @@
 """Rows are stored and resumed; missing data is skipped; the command reports what it did."""
 
 import json
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +98,33 @@ def test_processes_leave_the_same_rows(tmp_path: Path, require_data: Callable[[s
     shared = reproduce(tmp_path / "two", ["devices", "swaps"], quick=True, processes=2)
     assert [done.rows for done in shared.figures] == [done.rows for done in alone.figures]
     assert all(done.rows for done in alone.figures)
+
+
+def test_settings_that_measure_time_run_alone_and_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    class Recorded(ThreadPoolExecutor):
+        def submit(self, *given: Any, **more: Any) -> Future[Any]:
+            events.append("submitted")
+            future: Future[Any] = super().submit(*given, **more)
+            return future
+
+    def run(setting: Setting) -> Sequence[Row]:
+        here = threading.current_thread() is threading.main_thread()
+        events.append(f"{setting['phone']} {'here' if here else 'elsewhere'}")
+        return DEVICES.run(setting)
+
+    timed = replace(DEVICES, run=run, measures=lambda setting: setting["phone"] in ("mi", "nexus"))
+    only(monkeypatch, timed)
+    with Recorded(2) as executor:
+        done = reproduce(tmp_path, executor=executor).figures[0]
+    assert events[:2] == ["mi here", "nexus here"], "before any call runs elsewhere"
+    assert {*events[2:]} == {f"{phone} elsewhere" for phone in ("honor", "lenovo", "zte")} | {
+        "submitted"
+    }
+    assert {row["phone"] for row in done.rows} == {"honor", "lenovo", "zte", "mi", "nexus"}
 
 
 def test_no_process_at_all_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,7 +58,7 @@ def test_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         '[setting]\nname = "mine"\nper_round = 1\nrounds = 50\n[workers]\nreward = [0.2, 0.9]\n'
     )
     assert main(["simulate", "selection", str(file), "--seeds", "1"]) == 0
-    assert capsys.readouterr().out.startswith("mine: 2 workers, 1 per round, 50 rounds, 1 seeds")
+    assert capsys.readouterr().out.startswith("mine: 2 workers, 1 per round, 50 rounds, 1 seed\n")
 
 
 @pytest.mark.parametrize(

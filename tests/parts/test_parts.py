@@ -1,7 +1,9 @@
 """One model from many parts: the digest of one learner that has seen all rows."""
 
+import io
 import multiprocessing
 import os
+import random
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
@@ -115,6 +117,75 @@ def test_a_part_that_does_not_fit_is_named_and_nothing_is_learned(
     with pytest.raises(BadInput, match=told):
         dealfl.learn([FRAME, part], model, pool, target="price")
     assert model.digest() == MODEL().digest()
+
+
+def _file(folder: Path, kind: str) -> Path:
+    """Write the rows into a file of a kind."""
+    path = folder / f"rows{kind}"
+    if kind == ".npz":
+        np.savez_compressed(path, X=X, y=Y)
+    elif kind == ".csv":
+        FRAME.to_csv(path, index=False)
+    else:
+        FRAME.to_parquet(path)
+    return path
+
+
+def _npy() -> bytes:
+    file = io.BytesIO()
+    np.save(file, X)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", [".npz", ".csv", ".parquet"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\0" * 999, bytes(range(256)) * 4, b"PK\x03\x04", b"PAR1PAR1", _npy(), b'"\n']
+)
+def test_a_file_of_something_else_is_named(tmp_path: Path, kind: str, content: bytes) -> None:
+    path = tmp_path / f"rows{kind}"
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=r"^part 1: "):
+        dealfl.learn([(X, Y), path], MODEL(), target="price")
+
+
+def _damaged(content: bytes, draw: random.Random) -> bytes:
+    """Return a file that was cut off, or in which some bytes are others."""
+    if draw.random() < 0.3:
+        return content[: draw.randrange(len(content))]
+    changed = bytearray(content)
+    for _ in range(draw.choice((1, 3, 30))):
+        changed[draw.randrange(len(changed))] = draw.randrange(256)
+    return bytes(changed)
+
+
+def _check_damages(folder: Path, kind: str, seeds: range) -> int:
+    """Learn damaged files; return how many are refused, with the number of the part."""
+    path, refused = _file(folder, kind), 0
+    content = path.read_bytes()
+    for seed in seeds:
+        path.write_bytes(_damaged(content, random.Random(seed)))
+        model, told = MODEL(), ""
+        try:
+            dealfl.learn([(X, Y), path], model, target="price")
+        except BadInput as error:
+            told = str(error)
+        assert not told or told.startswith("part 1: "), (seed, told)
+        assert not told or model.digest() == MODEL().digest(), seed
+        refused += bool(told)
+    return refused
+
+
+@pytest.mark.filterwarnings("default")  # of pandas, about mixed columns
+@pytest.mark.parametrize("kind", [".npz", ".csv", ".parquet"])
+def test_a_damaged_file_is_refused_with_the_number_of_its_part(tmp_path: Path, kind: str) -> None:
+    assert _check_damages(tmp_path, kind, range(100)) > 20
+
+
+@pytest.mark.soak
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("kind", [".npz", ".csv", ".parquet"])
+def test_thousands_of_damaged_files_are_refused(tmp_path: Path, kind: str) -> None:
+    assert _check_damages(tmp_path, kind, range(1_000, 6_000)) > 1_000
 
 
 def test_an_executor_that_dies_leaves_the_learner_as_it_was() -> None:

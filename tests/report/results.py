@@ -70,6 +70,17 @@ def nobody_came(result: RunRecord) -> RunRecord:
     )
 
 
+def of_kinds(result: RunRecord, count: int) -> RunRecord:
+    """Return the same phones, of so many kinds, with batteries that are half empty."""
+
+    def renamed(outcome: Outcome) -> Outcome:
+        phones = enumerate(outcome.participants)
+        kinds = [replace(one, device=f"phone {i % count}", battery=0.5) for i, one in phones]
+        return replace(outcome, participants=tuple(kinds))
+
+    return RunRecord("kinds", tuple(renamed(one) for one in result.outcomes))
+
+
 def crowd(result: RunRecord) -> RunRecord:
     """Return a thousand and more workers of many kinds, and a thousand rounds; one quality."""
 

@@ -6,6 +6,7 @@ import json
 import re
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from dealfl.cli import main
 from dealfl.escaping import for_csv, for_html, for_plotly, for_terminal
 from dealfl.pages import page, table
 from dealfl.report import LiveView, PlainView, summarize
-from dealfl.runs import RunFolder, serve_metrics
+from dealfl.runs import RunFolder, read_status, serve_metrics
 from dealfl.server import Ledger, WorkerRow
 from tests.report.results import by_hand
 from tests.report.test_live_view import Terminal, progress
@@ -81,7 +82,7 @@ def test_json_has_the_text_as_it_is(evil_run: Path, capsys: Captured) -> None:
 def test_metrics_are_one_line_each(evil_run: Path) -> None:
     from urllib.request import urlopen
 
-    served = serve_metrics(RunFolder.at(evil_run))
+    served = serve_metrics(partial(read_status, RunFolder.at(evil_run)))
     try:
         with urlopen(served.address) as page:
             text = page.read().decode()

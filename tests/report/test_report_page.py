@@ -6,11 +6,20 @@ from typing import Any
 
 import pytest
 
-from dealfl.report import write_page
+from dealfl.report import report_sections, write_page
 from dealfl.report.wording import format_energy
 from dealfl.runs import RunRecord
 from tests.report.browsing import Browsing, Opened
-from tests.report.results import EVIL, LINK, by_hand, crowd, hostile, nobody_came, nothing_happened
+from tests.report.results import (
+    EVIL,
+    LINK,
+    by_hand,
+    crowd,
+    hostile,
+    nobody_came,
+    nothing_happened,
+    of_kinds,
+)
 
 MAKERS: dict[str, Callable[[RunRecord], RunRecord]] = {
     "real": lambda result: result,
@@ -23,6 +32,11 @@ MAKERS: dict[str, Callable[[RunRecord], RunRecord]] = {
 }
 PLOTS = 12
 SAYING_LITTLE = 2  # levers under one selector, full batteries: left out
+BY_KIND_TITLES = [
+    "Selections per phone, by kind", "Energy per phone, by kind", "Battery at the end, by kind",
+]  # fmt: skip
+BY_KIND = 2  # selections and energy of one kind of phone: left out
+ONE_KIND = ("nothing", "by hand")
 
 Open = Callable[[str], Opened]
 
@@ -49,15 +63,26 @@ def test_a_page_is_drawn_and_readable_and_asks_for_nothing(opened: Open, name: s
         assert page.find("small", 12) == []
     told = page.page.locator(".nothing").all_inner_texts()
     assert all(told)
-    assert PLOTS - SAYING_LITTLE <= len(page.find("titles")) + len(told) <= PLOTS
+    most = PLOTS - BY_KIND * (name in ONE_KIND)
+    assert most - SAYING_LITTLE <= len(page.find("titles")) + len(told) <= most
     assert (name in ("nothing", "nobody", "by hand")) == bool(told)
     assert page.requests == [page.path.as_uri()]
     assert page.problems == []
 
 
 def test_where_nothing_happened_no_empty_frame_is_drawn(opened: Open) -> None:
-    assert opened("nothing").find("titles") == ["Battery at the end, by kind (modelled, DEAL)"]
+    assert opened("nothing").find("titles") == []
     assert opened("nobody").find("titles") == []
+
+
+@pytest.mark.parametrize("kinds", [1, 2])
+def test_plots_by_kind_appear_only_if_there_are_kinds_to_compare(
+    result: RunRecord, kinds: int
+) -> None:
+    sections = report_sections(of_kinds(result, kinds))["Phones"]
+    assert "Bursts of the radio" in sections
+    drawn = [title for title in BY_KIND_TITLES if title in sections]
+    assert drawn == (BY_KIND_TITLES if kinds > 1 else [])
 
 
 def test_all_schemes_and_causes_are_in_the_legends(opened: Open) -> None:
@@ -66,10 +91,20 @@ def test_all_schemes_and_causes_are_in_the_legends(opened: Open) -> None:
     assert {"processor", "being awake", "radio transfers", "radio tail"} <= names
 
 
-def test_a_table_scrolls_inside_its_box(opened: Open) -> None:
-    inside = "box => [box.scrollWidth, box.clientWidth]"
-    content, shown = opened("real").at(400).page.locator(".scroll").first.evaluate(inside)
-    assert content > shown
+def test_on_a_phone_the_rows_of_a_table_are_lists(opened: Open) -> None:
+    inside = "boxes => boxes.map(box => [box.scrollWidth, box.clientWidth])"
+    tables = opened("real").at(390).page.locator(".scroll:has(.plain)")
+    assert all(content <= shown for content, shown in tables.evaluate_all(inside))
+    named = "cells => getComputedStyle(cells[0], '::before').content"
+    assert tables.first.locator("td").evaluate_all(named) == '"whole devices: "'
+    wide = opened("real").at(1200).page.locator(".plain thead").first
+    assert wide.is_visible()
+
+
+def test_captions_are_true_of_the_run(opened: Open) -> None:
+    text = opened("real").page.locator("main").inner_text()
+    assert "use no energy" not in text
+    assert "Phones that are not selected do not train." in text
 
 
 def test_text_stands_out_in_light_and_dark_and_print_is_on_white(opened: Open) -> None:

@@ -28,6 +28,12 @@ def test_what_was_left_out_or_promised_too_often_is_said(result: RunRecord) -> N
     assert "1.50 picks a round, 1.00 possible: w1, w2" in told
 
 
+def test_one_round_is_no_rounds(result: RunRecord) -> None:
+    main = replace(result.main, workers=1, learned=1, rounds=result.main.rounds[:1])
+    told = summarize(RunRecord(result.job, (main,))).splitlines()[0]
+    assert ": 1 worker, 1 round, 1 example learned," in told
+
+
 def test_whoever_is_not_exact_is_named(result: RunRecord) -> None:
     wrong = replace(result.outcomes[1], central_digest="another")
     told = summarize(RunRecord(result.job, (result.main, wrong, *result.outcomes[2:])))

@@ -9,6 +9,7 @@ import pytest
 
 import dealfl
 from dealfl.cli import main
+from dealfl.erasure import Evidence, verify_certificate
 from dealfl.errors import BadInput
 from dealfl.runs import (
     RunFolder,
@@ -165,6 +166,12 @@ def test_a_result_erases_from_python(tmp_path: Path) -> None:
     erased = result.erase("person 1", "person 2")
     assert erased.erasure.after is not None
     assert result.model.digest() == erased.erasure.after.digest != before
+    shown = repr(erased)
+    assert f"model before      {before} (version" in shown
+    assert shown.endswith("it is stored nowhere.")
+    with pytest.raises(BadInput, match=r"did you mean 'person 3' .* unknown_too=True certifies"):
+        result.erase("Person 3")
+    assert "NOTHING WAS HELD" in repr(result.erase("nobody", unknown_too=True))
     with pytest.raises(BadInput, match="without a folder"):
         dealfl.run(fleet, rounds=1, verbose=False).erase("person 1")
 
@@ -204,10 +211,15 @@ def test_a_restored_backup_erases_like_the_run_itself(run: RunFolder, tmp_path: 
 
 
 def test_a_certificate_can_be_written_again(run: RunFolder, capsys: Captured) -> None:
-    first = erase_owners(run, ["person 1"], requested_by="test").erasure
+    erased = erase_owners(run, ["person 1"], requested_by="test")
+    first, salt = erased.erasure, erased.salts["person 1"]
     where = [str(run.path), "--json"]
     assert main(["erasures", "certify", *where, first.request, "--by", "later"]) == 0
     again = json.loads(capsys.readouterr().out)["certificate"]
+    assert verify_certificate(Path(again), Evidence())[0].commitments == first.commitments
+    assert main(["verify", again, "--person", "person 2", salt]) == 2
+    assert main(["verify", again, "--person", "person 1", salt]) == 0
+    capsys.readouterr()
     assert main(["verify", again, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["request"], told["requested_by"], told["final"]) == (first.request, "later", True)

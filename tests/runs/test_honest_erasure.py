@@ -35,7 +35,10 @@ def visitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_unknown_name_is_refused_unless_that_is_meant(run: RunFolder, capsys: Captured) -> None:
     assert main(["erase", str(run.path), "nobody"]) == 2
-    assert "the run holds nothing of 'nobody'" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "the run holds nothing of 'nobody'; nobody was erased; `dealfl show RUN" in told
+    assert main(["erase", str(run.path), "nobody", "none"]) == 2
+    assert "nothing of 'nobody' and 1 other name;" in capsys.readouterr().err
     assert read_status(run).erasures == 0
     assert not (run.path / "certificates").exists()
     assert main(["erase", str(run.path), "nobody", "--unknown-too"]) == 0
@@ -50,6 +53,9 @@ def test_near_names_are_suggested(name: str, visitors: Path, capsys: Captured) -
     dealfl.run(dealfl.Fleet.from_job(visitors), out=folder, verbose=False)
     assert main(["erase", str(folder), name]) == 2
     assert "did you mean 'Jürgen Groß'? Nobody was erased" in capsys.readouterr().err
+    assert main(["show", str(folder), name]) == 0
+    expected = f"No worker holds examples of {name}. Did you mean 'Jürgen Groß'?"
+    assert expected in capsys.readouterr().out
 
 
 def test_a_certificate_over_nothing_is_headed_so(run: RunFolder, capsys: Captured) -> None:
@@ -72,8 +78,8 @@ def test_the_page_shows_log_and_training_again(run: RunFolder, capsys: Captured)
     words = ["verify", str(run.path), "--page", str(page)]
     assert main([*words, "--retrain"]) == 0
     text = page.read_text("utf-8")
-    assert "<th>Entry in the log<td>entry 1, verified" in text
-    assert f"<th>Training again<td>training on what is held gives the same model: {after}" in text
+    assert "Entry in the log</th><td>entry 1, verified" in text
+    assert f"Training again</th><td>training on what is held gives the same model: {after}" in text
     assert main(["verify", str(run.path / "certificates" / "0001.json"), "--page", str(page)]) == 0
     assert page.read_text("utf-8").count("not verified for this page") == 2
 
@@ -128,9 +134,20 @@ def test_who_was_erased_stays_left_out_after_a_restart(visitors: Path, capsys: C
         assert find_holdings(RunFolder(Path("run")), "ann") == []
     assert b"ann" not in Path("run/erased.json").read_bytes()
     assert main(["readmit", "run", "ann"]) == 0
-    assert "1 of them were erased" in capsys.readouterr().out
+    assert "New examples of ann are admitted.\n" in capsys.readouterr().out
+    assert main(["readmit", "run", "bob"]) == 0
+    assert "bob was not erased from this run; nothing changes." in capsys.readouterr().out
+    assert main(["readmit", "run", "bob", "Cleo"]) == 0
+    assert "bob, Cleo were not erased from this run" in capsys.readouterr().out
     assert main([*words, "--restart"]) == 0
     assert find_holdings(RunFolder(Path("run")), "ann") != []
+
+
+def test_who_was_erased_is_left_out_of_a_run_in_another_place(visitors: Path) -> None:
+    assert main(["run", str(visitors), "--no-compare"]) == 0
+    assert main(["erase", "runs/visits", "ann"]) == 0
+    assert main(["run", str(visitors), "--no-compare", "--out", "elsewhere/run"]) == 0
+    assert find_holdings(RunFolder(Path("elsewhere/run")), "ann") == []
 
 
 def test_runs_of_other_data_do_not_matter(visitors: Path) -> None:
@@ -141,3 +158,14 @@ def test_runs_of_other_data_do_not_matter(visitors: Path) -> None:
     assert main(["job", "init", *words, "--yes"]) == 0
     assert main(["run", "others.toml", "--no-compare"]) == 0
     assert held("runs/others") == {"ann", "bob", "dan"}
+
+
+def test_messages_in_python_name_python(visitors: Path) -> None:
+    result = dealfl.run(dealfl.Fleet.from_job(visitors), out="run", verbose=False)
+    assert sorted(result.owners()["owner"]) == ["Cleo", "Jürgen Groß", "ann", "bob"]
+    expected = r"nothing of 'zoe'; nobody was erased; result\.owners\(\) lists all persons"
+    with pytest.raises(dealfl.BadInput, match=expected) as refusal:
+        result.erase("zoe")
+    assert "`dealfl" not in str(refusal.value)
+    nothing = repr(result.erase("zoe", unknown_too=True))
+    assert nothing.endswith("refused until they are readmitted.")

@@ -71,6 +71,7 @@ def test_nothing_of_anybody_s_examples_gets_in(tmp_path: Path) -> None:
     assert "1970" not in told
     first, second, third = lines(tmp_path / "log.jsonl")
     assert first["figures"] == {"value2": 12}
+    assert first["event"] == "…: 12 rows so far"
     assert second["error"]["kind"] == "ValueError"
     assert second["error"]["file"] == Path(__file__).name
     assert third["figures"] == {"text": None}
@@ -117,3 +118,18 @@ def test_figures_that_json_has_no_word_for_are_texts() -> None:
     LOG.addHandler(handler)
     log("odd", level="error", ratio=float("nan"), most=float("inf"))
     assert json.loads(stream.getvalue())["figures"] == {"ratio": "nan", "most": "inf"}
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "event"),
+    [
+        ("%s: %s rows (%s)", ("ann.csv", 12, "column 'x'"), "…: 12 rows (…)"),
+        ("%.1f %% of %r in %d", (12.34, 5, 7), "12.3 % of … in 7"),
+        ("%s and %s", ("one",), "… and …"),
+        ("100 % sure", (), "100 % sure"),
+        ("%(name)s", ({"name": "ann"},), "%(name)s"),
+    ],
+)
+def test_no_template_is_left_in_a_log(text: str, values: tuple[object, ...], event: str) -> None:
+    record = logging.LogRecord("dealfl", logging.INFO, "", 0, text, values, None)
+    assert json.loads(JsonLines().format(record))["event"] == event

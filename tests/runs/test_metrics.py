@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def test_what_is_served_is_the_status(digits_run: Path, tmp_path: Path) -> None:
     shutil.copy(digits_run / "job.toml", tmp_path / "job.toml")
     run = RunFolder.at(tmp_path)
     status = read_status(run)
-    served = serve_metrics(run)
+    served = serve_metrics(partial(read_status, run))
     try:
         found = asked(served.address)
         assert value(found, "dealfl_updates_total") == status.updates_counted
@@ -73,11 +74,11 @@ def test_the_command_serves_until_it_is_interrupted(digits_run: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_reported(digits_run: Path) -> None:
-    served = serve_metrics(RunFolder.at(digits_run))
+    served = serve_metrics(partial(read_status, RunFolder.at(digits_run)))
     port = int(served.address.rsplit(":", 1)[1].partition("/")[0])
     try:
         with pytest.raises(DealError, match=f"cannot listen on 127.0.0.1:{port}"):
-            serve_metrics(RunFolder.at(digits_run), port)
+            serve_metrics(partial(read_status, RunFolder.at(digits_run)), port)
     finally:
         served.close()
 

@@ -69,6 +69,11 @@ def test_a_missing_column_is_named(houses_run: Path, tmp_path: Path) -> None:
     data.write_text("size,place\n100,Bern\n")
     with pytest.raises(BadInput, match=r"no column 'town'; its columns are: size, place"):
         values(houses_run, data)
+    data.write_text("area,place\n100,Bern\n")
+    with pytest.raises(BadInput, match=r"no column 'size', 'town'; its columns are: area, place;"):
+        values(houses_run, data)
+    data.write_text("1e9,Paris\n100,Bern\n")
+    assert values(houses_run, data)[0] is None, "a bad first row is no header"
     data.write_text("1,2,3,4\n")
     with pytest.raises(BadInput, match=r"4 columns; 2 are expected \(size, town\)"):
         values(houses_run, data)

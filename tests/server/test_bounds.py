@@ -38,6 +38,7 @@ OWN: dict[str, Any] = {"job": "job", "worker": "w"}
 LONG = "x" * 20_000_000
 TEXTS = [LONG, "x" * 129, "\x1b[2J", "a\nb", "\u202etxt", "\ud800", 7, None, b"w"]
 COUNTS = [-1, -(2**62), -(10**15), 2**62, 2**70, 1.5, math.nan, "3", None]
+OPTIONAL = [count for count in COUNTS if count is not None]
 HASHES = [b"x" * 65, "x", 7, None]
 PLACES = [Position(2**62), Position(1, b"x" * 65), 7, "x", None]
 AMOUNTS = [-1.0, -0.5, 1e-308, 5e-324, 1e300, math.nan, math.inf, -math.inf, "3", None]
@@ -56,6 +57,8 @@ HOSTILE: dict[str, tuple[Any, dict[str, list[Any]]]] = {
             "round": COUNTS,
             "version": COUNTS,
             "digest": TEXTS,
+            "devices": OPTIONAL,
+            "forgotten": OPTIONAL,
             "erased": [*((place,) for place in PLACES), (Position(),) * 65, 7],
             "schema_digest": TEXTS,
             "waiting": COUNTS,
@@ -94,7 +97,13 @@ HOSTILE: dict[str, tuple[Any, dict[str, list[Any]]]] = {
     ),
     "erased": (
         lambda **other: Erased(**({**OWN, "request": "r", "examples": 0} | other)),
-        {"request": TEXTS, "hash": HASHES, "examples": COUNTS},
+        {
+            "request": TEXTS,
+            "hash": HASHES,
+            "examples": COUNTS,
+            "removed": OPTIONAL,
+            "devices": OPTIONAL,
+        },
     ),
     "withdraw": (
         lambda **other: Withdraw(**({**OWN, "incarnation": 1, "sequence": 1} | other)),

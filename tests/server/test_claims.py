@@ -198,7 +198,7 @@ def answer(message: Message, draw: random.Random) -> list[Message]:
     if draw.random() < 0.3 or not isinstance(message, Update | Withdraw):
         return []
     key: dict[str, Any] = {"job": "job", "worker": "w", "incarnation": 1}
-    key["sequence"] = message.sequence
+    key |= {"session": message.session, "sequence": message.sequence}
     if isinstance(message, Withdraw):
         return [Verdict(**key, withdrawn=draw.random() < 0.7)]
     return [Receipt(**key)]

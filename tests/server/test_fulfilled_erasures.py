@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dealfl.erasure import hash_request
 from dealfl.protocol.messages import (
     Announce,
     Erase,
@@ -127,12 +128,28 @@ def test_who_joins_later_has_nothing_to_forget_but_gets_the_list() -> None:
     one.handle([update(1, round=1)], 1.0)
     end = erase(one, "r", 2.0)
     one.handle([forgot("w", end, 1)], 3.0)
-    messages = one.handle([announce("new", 0)], 4.0).messages
-    (part,) = [m for m in messages if isinstance(m, Erase)]
-    assert (part.request, part.owners, part.after) == ("", (b"r",), end), "without an answer"
     one.handle([], 100.0)
     assert shown(one) == 1
+    messages = one.handle([announce("new", 0)], 101.0).messages
+    (part,) = [m for m in messages if isinstance(m, Erase)]
+    assert (part.request, part.owners, part.after) == ("", (b"r",), end), "without an answer"
     assert one.reader.answers("r") == {"new": 0}
+
+
+def test_who_joins_while_an_erasure_is_under_way_answers_it() -> None:
+    """What it holds of the person, from before it joined, is part of the count."""
+    one = joined(rounds=9, publish_every_s=0.0)
+    one.handle([update(1, round=1)], 1.0)
+    end = erase(one, "r", 2.0)
+    messages = one.handle([announce("new", 0)], 3.0).messages
+    (order,) = [m for m in messages if isinstance(m, Erase)]
+    assert (order.request, order.owners, order.after) == ("r", (b"r",), end)
+    assert one.reader.answers("r") == {}
+    answer = Erased(
+        job="job", worker="new", request="r", hash=hash_request("r", [b"r"]), examples=8
+    )
+    one.handle([answer], 4.0)
+    assert one.reader.count_deleted("r") == (0, 8)
 
 
 def test_a_version_counts_as_shown_when_it_was_delivered() -> None:

@@ -8,7 +8,7 @@ from dealfl.protocol.messages import Erase
 from dealfl.protocol.transport import encode
 from dealfl.server import Ledger, Server
 from dealfl.worker import Journal, Worker
-from tests.federation.parts import KEY, examples, row, server, worker
+from tests.federation.parts import KEY, FixedMeter, bayes, examples, row, server, worker
 from tests.server.test_thinned_history import talk
 
 MAX_BYTES = 200_000
@@ -109,6 +109,32 @@ def test_a_request_of_many_owners_is_shown_by_the_version_that_contains_all_of_i
     assert one.reader.erasures("r")[0].published
     assert one.reader.count_deleted("r") == (3, 3)
     assert one.model.statistics == examples(1)
+
+
+def test_the_version_before_an_erasure_lacks_nothing_of_the_person() -> None:
+    one = server(Ledger(), rounds=10**6, publish_every_s=0.0)
+    phones = [
+        Worker("job", name, bayes, Journal(), FixedMeter(), key=KEY, forget_fraction="0")
+        for name in ("v", "w")
+    ]
+    for now_s, phone in enumerate(phones):
+        phone.ingest([(owner, row(0.0, 0.5, 1.0)) for owner in ("ann", "bob")])
+        talk(one, phone, float(now_s))
+    last = one.reader.last_version()
+    assert last is not None
+    orders = one.erase("r", [owner_hash(KEY, "ann")], 10.0).messages
+    one.handle(phones[0].handle(orders, 20.0).messages, 20.0)
+    talk(one, phones[0], 120.0)
+    between = one.reader.last_version()
+    assert between is not None
+    assert between.number > last.number, "one of two workers has answered"
+    one.handle(phones[1].handle(orders, 220.0).messages, 220.0)
+    talk(one, phones[1], 320.0)
+    before, after = one.reader.versions_around("r")
+    assert before is not None
+    assert after is not None
+    assert (before.number, before.digest) == (last.number, last.digest)
+    assert after.digest == one.model.digest() not in (before.digest, between.digest)
 
 
 @pytest.mark.parametrize(("name", "owners"), [("r", []), ("", [b"a"]), ("r", [b"a" * 65])])

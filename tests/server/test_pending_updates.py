@@ -1,7 +1,8 @@
 """Updates that wait: a bounded number behind a gap; those that do not fit into the total."""
 
 import hashlib
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -225,6 +226,33 @@ def test_unwritten_deltas_of_a_dropped_worker_are_gone_and_those_of_others_stay(
     assert sorted(map(str, deltas_in(ledger))) == sorted(
         [str(None), str(update(1, 3, name="other").delta)]
     )
+
+
+def test_unwritten_deltas_are_gone_when_all_are_dropped() -> None:
+    ledger = Ledger()
+    with ledger.transaction():
+        ledger.updates.put(update(1, 2))
+        ledger.updates.drop_all()
+        row = ("w", 1, 1, b"", b"", 0, None, 0)  # of the next incarnation, counted
+        ledger.execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    assert deltas_in(ledger) == [None]
+
+
+def test_a_total_that_lags_when_the_server_ends_is_written_whole_by_the_next(
+    tmp_path: Path,
+) -> None:
+    path, rules = tmp_path / "ledger.db", {"publish_every_s": 100.0}
+    with closing(Ledger(path)) as ledger:
+        one = joined("w", "other", ledger=ledger, **rules)
+        one.handle([update(1, 3, round=1), update(1, 2, name="other", round=1)], 1.0)
+        one.handle([update(2, 4)], 2.0)
+        one.handle([], 3.0)
+        assert ledger.state.total_lags
+        assert one.model.statistics == examples(9)
+    with closing(Ledger(path)) as ledger:
+        server(ledger, **rules).handle([], 500.0)
+        assert not ledger.state.total_lags
+        assert ledger.reader.total() == examples(9)
 
 
 def test_counted_deltas_are_dropped_of_their_incarnation_only() -> None:

@@ -1,4 +1,4 @@
-"""The roster: an index finds the workers that a scan finds, with what is expected of them."""
+"""The roster: who can be selected, with what is expected of them, in columns as one by one."""
 
 import random
 from typing import Any
@@ -7,21 +7,32 @@ import pytest
 from msgspec.structs import replace
 
 from dealfl.learners import NaiveBayes
+from dealfl.protocol import RewardWeights
 from dealfl.protocol.messages import Update
 from dealfl.server import Rules, WorkerRow
 from dealfl.server.predictions import Predictions
 from dealfl.server.roster import Roster, note_decline
+from tests.server.plain_roster import PlainRoster
 from tests.server.test_predictions import LEARNER, said, worker
 
 RULES = (
     Rules(presence_timeout_s=50.0, max_wait_s=100.0, min_waiting=5),
     Rules(presence_timeout_s=500.0, max_wait_s=1e4, min_waiting=3, battery_budget=0.5),
-)
+    Rules(
+        presence_timeout_s=90.0, max_wait_s=300.0, min_waiting=2, min_examples_per_update=2,
+        rewards=RewardWeights(half_example_j=0.05),
+    ),
+)  # fmt: skip
 DEVICES = ("honor", "mi", "box")
 
 
-def changed(draw: random.Random, row: WorkerRow, now_s: float) -> WorkerRow:
+def changed(draw: random.Random, row: WorkerRow, now_s: float, sleeps: bool) -> WorkerRow:
     """Return a row after some event."""
+    asleep = {
+        "per_hour": draw.choice((0.0, 7.3, 5000.0, 1e30)),
+        "call_waiting": draw.choice((1, 4, 60)),
+        "call_by_s": draw.choice((0.0, 0.0, now_s - 70.0, now_s + 20.0, now_s + 90.0)),
+    }
     return replace(
         row,
         waiting=draw.choice((0, 1, 4, 5, 50)),
@@ -36,6 +47,11 @@ def changed(draw: random.Random, row: WorkerRow, now_s: float) -> WorkerRow:
         spent_since_s=now_s - draw.choice((0.0, 86_390.0)),
         last_energy_j=draw.choice((0.0, 0.7)),
         capacity_j=draw.choice((0.0, 60.0)),
+        battery=draw.choice((0.02, 0.3, 1.0)),
+        doubts=draw.choice((0, 0, 3)),
+        asleep=draw.random() < 0.1,
+        rides=draw.random() < 0.1,
+        **(asleep if sleeps else {}),
     )
 
 
@@ -47,22 +63,27 @@ def report(energy_j: float) -> Update:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_found_is_what_a_scan_finds(seed: int) -> None:
+def test_columns_find_what_is_found_worker_by_worker(seed: int) -> None:
     draw, now_s, rules = random.Random(seed), 1e6, RULES[0]
-    known, roster = Predictions(NaiveBayes), Roster()
+    known, roster, plain = Predictions(NaiveBayes), Roster(), PlainRoster()
     for number in range(40):
-        roster[str(number)] = WorkerRow(str(number))
+        plain[str(number)] = roster[str(number)] = WorkerRow(str(number))
     sizes = set()
     for _ in range(600):
         now_s += draw.choice((0.0, 0.1, 1.0, 10.0, 60.0))
         now_s -= 300.0 if draw.random() < 0.02 else 0.0
         rules = draw.choice(RULES) if draw.random() < 0.02 else rules
         for name in draw.sample(list(roster), draw.choice((0, 1, 3))):
-            roster[name] = changed(draw, roster[name], now_s)
+            plain[name] = roster[name] = changed(draw, roster[name], now_s, sleeps=bool(seed % 2))
         if draw.random() < 0.1:
             known.observe(WorkerRow("w", device=draw.choice(DEVICES)), report(draw.random()))
+        if draw.random() < 0.02:
+            name = f"{draw.randrange(40)}/{draw.random()}"  # one more, somewhere in the order
+            plain[name] = roster[name] = changed(draw, WorkerRow(name), now_s, sleeps=False)
         found = roster.find_candidates(rules, now_s, known)
-        assert found == Roster(roster).find_candidates(rules, now_s, known)
+        assert found == plain.find_candidates(rules, now_s, known)
+        if not seed % 2:
+            assert found == PlainRoster(plain).find_candidates(rules, now_s, known), "no index"
         sizes.add(len(found))
     assert len(sizes) > 5
 

@@ -78,6 +78,11 @@ def test_a_thinned_history_shows_the_same_figures() -> None:
         assert count(ledger, table) <= KEPT + KEPT // 8 + 6, table
 
 
+def test_a_short_history_is_thinned_after_every_round() -> None:
+    _, ledger, _ = play(4, 20)
+    assert count(ledger, "rounds") <= 5
+
+
 def test_an_update_that_is_too_old_to_be_compared_never_counts_twice() -> None:
     one, ledger, journal = play(KEPT, 60)
     digest = one.model.digest()

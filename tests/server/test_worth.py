@@ -2,16 +2,25 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from dealfl.learners import NaiveBayes
 from dealfl.server import RewardWeights, Rules, WorkerRow, compute_reward_parts
+from dealfl.server.candidates import MAX_WEIGHT, Columns
 from dealfl.server.predictions import Predictions
-from dealfl.server.roster import MAX_WEIGHT, Roster, compute_weight
+from dealfl.server.roster import Roster
 
 HALF_J = 0.05
 ROW = WorkerRow("w", waiting=10, battery=0.8, capacity_j=1e5)
+
+
+def compute_weight(row: WorkerRow, energy_j: float | None, half_example_j: float) -> float:
+    """Return the weight of one worker that is not overdue."""
+    rules = Rules(rewards=RewardWeights(half_example_j=half_example_j))
+    expected_j = np.array([np.nan if energy_j is None else energy_j])
+    return float(Columns.of([row]).weigh(rules, row.waiting_since_s, expected_j)[0])
 
 
 @pytest.mark.parametrize("fixed_j", [0.01, 0.1, 1.0, 100.0])

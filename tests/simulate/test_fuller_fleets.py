@@ -63,23 +63,15 @@ def test_fuller_wake_ups_cost_less_for_the_same_examples() -> None:
     assert full.learned / full.energy.wake_ups > 7
 
 
-def test_a_price_and_energy_by_the_example_wake_fewer_than_could_be() -> None:
-    sections = {"selection": {"price": 0.05}, "rewards": {"half_example_j": 0.02}}
-    outcome = run_fleet(fuller({"job.selector": "fair_ucb"}, **sections))
-    assert outcome.exact
-    assert all(one.selected <= min(one.able, 6) for one in outcome.rounds)
-    assert any(one.selected < min(one.able, 6) for one in outcome.rounds)
-
-
 @pytest.mark.parametrize("selector", ["uniform", "fair_ucb", "thompson", "discounted", "oort"])
-def test_ticks_waits_and_prices_continue_where_they_were(tmp_path: Path, selector: str) -> None:
+def test_ticks_and_waits_continue_where_they_were(tmp_path: Path, selector: str) -> None:
     keys = {
         "job.rounds": 12, "job.selector": selector, "job.round_every_s": 45,
         "job.min_waiting": 3, "job.max_wait_s": 400, "arrival.spread": 1.0,
     }  # fmt: skip
     sections = {"rewards": {"half_example_j": 0.02}, "faults": {"dropout_share": 0.2}}
     if selector != "uniform":
-        sections["selection"] = {"price": 0.02, "fairness": 0.05}
+        sections["selection"] = {"fairness": 0.05}
     made = fuller(keys, **sections)
     whole = run_fleet(made)
     assert whole.exact
@@ -117,7 +109,8 @@ def test_promises_that_cannot_be_kept_are_in_the_outcome_and_on_the_terminal(
 def test_the_example_is_a_fleet_that_is_woken_for_much() -> None:
     made = read_fleet(Document.read(EXAMPLE))
     assert made.workers == 30
-    assert made.selection["price"] > 0
+    assert made.job.sleep
+    assert made.job.rules.wait_j > 0
     assert made.job.rules.rewards.half_example_j > 0
     assert made.job.rules.round_every_s > 0
 

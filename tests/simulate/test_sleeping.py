@@ -133,3 +133,18 @@ def test_a_model_that_is_used_rarely_is_fetched_rarely() -> None:
         fetched[fetch] = (outcome.energy.down_bytes, outcome.quality)
     assert fetched["lazy"][0] < 0.7 * fetched["eager"][0], "most of it are headers"
     assert abs(fetched["lazy"][1] - fetched["eager"][1]) < 0.03
+
+
+def test_a_phone_that_comes_back_waits_for_a_ride_instead_of_calling_at_once() -> None:
+    away = {"kind": "markov", "up_s": 3600.0, "down_s": 3600.0}
+    keys = {"job.ride_along": True, "job.ride_wait_s": 1800.0, "job.max_wait_s": 12 * HOUR_S}
+    run = sleepers(
+        keys, radio={"own_per_hour": 60.0}, availability=away,
+        faults={"max_delay_s": 0.05, "dropout_share": 0.0},
+    )  # fmt: skip
+    run.simulation.run(8 * HOUR_S)
+    bursts = [radio.traffic for radio in run.simulation.traffic._radios.values()]
+    run.close()
+    calls = sum(sum(traffic.bursts.values()) for traffic in bursts)
+    assert calls > 40
+    assert sum(traffic.rides for traffic in bursts) > 0.98 * calls

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dealfl.errors import BadBytes
 from dealfl.learners import PersonalizedPageRank
-from dealfl.protocol.messages import Erase, Message, Receipt, Update
+from dealfl.protocol.messages import Erase, MaskedUpdate, Message, Opened, Receipt, Update
 from dealfl.protocol.transport import Assembly, decode, encode, split
 
 HEAD = b"DEAL\x01"
@@ -35,6 +35,30 @@ def test_what_compresses_is_compressed_and_noise_is_not() -> None:
     assert len(encode([update(bytes(10_000))])) < 300
     assert len(encode([update(noise)])) < 10_300
     assert decode(encode([update(noise)])) == (update(noise),)
+
+
+def test_nothing_tries_to_compress_masked_and_encrypted_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[bytes] = []
+
+    def compress(body: bytes, _: int) -> bytes:
+        tried.append(body)
+        return body
+
+    monkeypatch.setattr(zlib, "compress", compress)
+    noise, hash_ = random.Random(0).randbytes(10_000), bytes(32)
+    masked = MaskedUpdate(
+        job="j", worker="w", incarnation=1, sequence=1, round=1, delta=noise, keyholder="k",
+        nonce=hash_, fresh=1, seal=hash_,
+    )  # fmt: skip
+    opened = Opened(job="j", worker="w", request=hash_, nonce=hash_, sealed=noise)
+    assert decode(encode([masked, opened])) == (masked, opened)
+    assert not tried
+    erase = Erase(job="j", worker="", request="r", owners=(bytes(32),) * 500)
+    encode([masked, erase])  # most of it is not masked
+    encode([update(noise)])
+    assert len(tried) == 2
 
 
 def test_a_delta_of_many_pairs_takes_less_than_a_byte_for_each() -> None:

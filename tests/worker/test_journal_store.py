@@ -4,6 +4,7 @@ import resource
 import sqlite3
 from contextlib import closing, suppress
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadBytes, BadInput, WriteFailed
-from dealfl.protocol.messages import Erase, Receipt
+from dealfl.protocol.messages import Erase, Position, Receipt
 from dealfl.worker import Journal, State
 from dealfl.worker.journal import Call
 from tests.federation.parts import (
@@ -248,3 +249,38 @@ def test_a_receipt_deletes_the_update_and_how_it_is_sent() -> None:
     one.handle([Receipt(job="job", worker="w", **about)], 2.0)
     assert connect.db.execute(stored).fetchone() == (0, 0)
     assert not journal.outgoing
+
+
+def test_of_the_positions_reached_ever_fewer_are_told() -> None:
+    journal = Journal()
+    places = [Position(number, bytes([number]) * 32) for number in range(1, 101)]
+    for before, after in pairwise([Position(), *places]):
+        journal.note_reached(before, after)
+    assert [place.number for place in journal.reached] == [100, 99, 98, 96, 92, 84, 68, 36]
+    assert set(journal.reached) <= set(places)
+
+
+class OlderJournal(Journal):
+    """A journal with the pages and indexes of earlier files."""
+
+    page_bytes = 4096
+    tables = (
+        Journal.tables.replace("(used, arrived, id) WHERE state = 1", "(state, used, arrived, id)")
+        .replace("CREATE INDEX others_by_use ON records (state, used, arrived, id)", "SELECT 1")
+        .replace(" WHERE state <> 1", "")
+        .replace("(substr(owner, 1, 4))", "(owner)")
+    )
+
+
+def test_a_journal_with_other_pages_and_indexes_is_read_and_written(tmp_path: Path) -> None:
+    with closing(OlderJournal(tmp_path / "j.db")) as older, older.transaction():
+        ids = older.add([(b"ann", b"1"), (b"bob", b"2"), (b"ann", b"3")], State.WAITING)
+        older.move(ids[:2], State.WAITING, State.LEARNED)
+    with closing(Journal(tmp_path / "j.db")) as journal:
+        assert journal.execute("PRAGMA page_size").fetchone() == (4096,)
+        assert [record.body for record in journal.records(State.LEARNED)] == [b"1", b"2"]
+        assert [journal.count(state) for state in State] == [1, 2, 0, 0]
+        held = journal.records_of([b"ann"])
+        assert [record.body for record in held[State.LEARNED]] == [b"1"]
+        with journal.transaction():
+            journal.delete([ids[0]], State.LEARNED)

@@ -10,7 +10,7 @@ from dealfl.errors import BadInput
 from dealfl.exact import Statistics
 from dealfl.learners import NaiveBayes, Rows, statistics_of
 from dealfl.power import Training
-from dealfl.protocol.messages import Assignment, Erase, Message, Update
+from dealfl.protocol.messages import Assignment, Erase, Message, Receipt, Update
 from dealfl.worker import Cost, Journal, State, Worker, WorkerKeys
 from tests.federation.parts import welcome
 
@@ -147,7 +147,13 @@ def test_the_model_that_judges_an_eviction_forgets_the_erased_too() -> None:
     train(made, 1)
     ingest(made, GOOD, owner="bob")
     assert train(made, 2)[0].evicted, "so the worker has a model of its own"
-    made.handle([erasure("bob")], 3.0)
+    counted = [
+        Receipt(
+            job="job", worker="w", session=journal.state.session, incarnation=1, sequence=number
+        )
+        for number in (1, 2)
+    ]
+    made.handle([*counted, erasure("bob")], 3.0)
     ingest(made, BAD)
     left = journal.count(State.LEARNED)
     updates = train(made, 4)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dealfl.erasure import hash_request, owner_hash
 from dealfl.protocol.messages import (
@@ -61,6 +62,20 @@ def test_an_answer_is_sent_until_it_is_on_record_also_when_nothing_was_found() -
     assert "Erased" not in kinds(one.handle([], 200.0).messages)
     repeated = one.handle([erase("r", "nobody")], 201.0).messages
     assert [m.examples for m in repeated if isinstance(m, Erased)] == [0]
+
+
+@pytest.mark.parametrize("addressee", ["", "w"])
+def test_a_request_that_is_new_to_the_server_only_is_followed_by_an_announcement(
+    addressee: str,
+) -> None:
+    """A server whose ledger was restored learns from it that the sum is without the person.
+
+    What a server sends to one worker is the answer to an announcement.
+    """
+    one = welcomed()
+    request = replace(erase("r", "ann"), worker=addressee, after=Position(1, b"chain"))
+    assert "Announce" in kinds(one.handle([request], 1.0).messages)
+    assert ("Announce" in kinds(one.handle([request], 2.0).messages)) == (not addressee)
 
 
 def test_a_repeated_erasure_gives_the_same_answer_and_forgets_nothing_twice() -> None:

@@ -1,0 +1,22 @@
+"""Under masks, too, the server ends with the digest of central training, and isolates nobody."""
+
+import pytest
+
+from tests.keyholder.chaos import MaskedChaos, check
+
+
+def test_the_server_ends_with_the_digest_of_central_training_under_masks() -> None:
+    openings = 0
+    happened: set[str] = set()
+    for seed in range(20):
+        chaos = check(seed)
+        openings += len(chaos.opened)
+        happened |= set(chaos.done)
+    assert openings > 60, "hardly anything was ever opened"
+    assert happened == {event.__name__ for event, _ in MaskedChaos.EVENTS}
+
+
+@pytest.mark.soak
+def test_hundreds_of_chaotic_runs_under_masks() -> None:
+    for seed in range(1000, 1400):
+        check(seed, steps=50)

@@ -1,0 +1,341 @@
+"""A server under masks, step by step: what it stores, when updates count, who is suspected."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from dealfl.erasure import owner_hash
+from dealfl.errors import BadBytes, BadInput
+from dealfl.keyholder import KeyholderJournal
+from dealfl.learners import statistics_of
+from dealfl.masks import SERVER, Masker, Ring, Total
+from dealfl.protocol import MaskedUpdate, Update
+from dealfl.server import Ledger, MaskState, Server, rebuild_total
+from dealfl.server.selection import Everyone
+from dealfl.simulate import Network
+from dealfl.worker import Journal, State
+from tests.federation.parts import KEY, FixedMeter
+from tests.keyholder import chaos as chaos_module
+from tests.keyholder.chaos import COHORT, MaskedChaos, SeenMasker, WatchedKeyholder, make
+
+
+class Liar(SeenMasker):
+    """Adds an impossible number under its mask, where nobody can see it."""
+
+    def mask(self, update: MaskedUpdate, ring: Ring, schema: str, vector: bytes) -> MaskedUpdate:
+        minus = b"\xff" * 8 + bytes(ring.size_bytes - 8)
+        whole = Total(ring).add(vector)
+        for _ in range(1000):
+            whole.add(minus)
+        return super().mask(update, ring, schema, whole.vector())
+
+
+class Calm(MaskedChaos):
+    """The same federation, in which nothing goes wrong by itself."""
+
+    liar = ""
+
+    def new_network(self) -> Network:
+        return Network()
+
+    def new_masker(self, name: str) -> Masker:
+        if name == self.liar:
+            return Liar(self.enrolments[name], self)
+        return super().new_masker(name)
+
+    def bring(self, *names: str) -> None:
+        """Let workers bring one fresh example each, and wait."""
+        for name in names or sorted(self.journals):
+            self.arrive(name, most=1)
+        self.simulation.run(self.simulation.now_s + 100.0)
+
+    @property
+    def digest(self) -> str:
+        return self.simulation.server.model.digest()
+
+    @property
+    def masks(self) -> MaskState:
+        return self.ledger.reader.masks()
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chaos_module, "StubMeter", lambda generator: FixedMeter())
+    monkeypatch.setattr(chaos_module, "Uniform", lambda seed: Everyone())
+
+
+def test_an_update_counts_when_it_is_opened() -> None:
+    calm = Calm(0)
+    calm.simulation.run(100.0)
+    few = calm.ledger.updates.waiting()
+    assert len(few) < COHORT
+    before = calm.digest
+    assert all(not journal.outgoing for journal in calm.journals.values()), "all are receipted"
+    assert before != calm.central_digest() == calm.digest_with_waiting()
+    counted = {name: row.counted for name, row in calm.simulation.server.workers.items()}
+    calm.bring(*[name for name in sorted(calm.journals) if name not in few][: COHORT - len(few)])
+    after = calm.simulation.server.workers
+    assert all(after[name].counted == counted[name] + 1 for name in few)
+    assert calm.digest == calm.central_digest() != before
+
+
+def test_a_round_is_closed_with_what_it_has_opened() -> None:
+    calm = Calm(0)
+    calm.simulation.run(50.0)
+    calm.bring()
+    last = calm.ledger.reader.closed_rounds()[-1]
+    assert (last.digest, last.reason) == (calm.digest, "majority")
+    assert calm.ledger.reader.last_version().digest == calm.digest  # type: ignore[union-attr]
+
+
+def test_without_a_keyholder_updates_wait_and_nothing_is_lost() -> None:
+    calm = Calm(0)
+    calm.simulation.asleep.add("keyholder")
+    calm.simulation.run(200.0)
+    calm.bring()
+    assert calm.simulation.server.reader.count_closed() >= 1, "rounds do not wait for ever"
+    assert calm.masks.request is not None
+    assert calm.masks.asked_s is not None
+    assert calm.simulation.server.model.statistics.is_zero
+    calm.simulation.asleep.clear()
+    calm.start_keyholder()
+    calm.bring()
+    assert calm.masks.request is None
+    assert not calm.simulation.server.model.statistics.is_zero
+    assert calm.digest_with_waiting() == calm.central_digest()
+
+
+def test_an_erasure_is_fulfilled_when_its_sum_is_opened() -> None:
+    calm = Calm(0)
+    calm.simulation.run(100.0)
+    owner = "person 3"
+    step = calm.simulation.server.erase("r", [owner_hash(KEY, owner)], calm.simulation.now_s)
+    calm.simulation.send("", step)
+    calm.simulation.run(calm.simulation.now_s + 100.0)
+    assert calm.ledger.reader.count_erasures() == (1, 0)
+    for _ in range(3):
+        calm.bring()
+    assert calm.digest_with_waiting() == calm.central_digest()
+    assert calm.ledger.reader.count_erasures() == (1, 1)
+    after = calm.ledger.reader.versions_around("r")[1]
+    assert after is not None
+
+
+def test_a_lost_phone_leaves_with_the_next_opening() -> None:
+    calm = Calm(0)
+    calm.simulation.run(100.0)
+    gone = calm.journals.pop("w0")
+    held = statistics_of(make, gone.records(State.LEARNED))[0]
+    del calm.simulation.workers["w0"]
+    before = calm.simulation.server.model.statistics
+    calm.simulation.send("", calm.simulation.server.remove("w0", calm.simulation.now_s))
+    assert calm.simulation.server.model.statistics == before
+    assert calm.simulation.server._members.fulfilled == 0
+    calm.simulation.server.erase("r", [owner_hash(KEY, "x")], calm.simulation.now_s)
+    since = len(calm.opened)
+    calm.bring()
+    assert {header.worker for header in calm.opened[since].minus} == {"w0"}
+    assert not any(request.minus for request in calm.opened[since + 1 :])
+    assert calm.digest_with_waiting() == calm.central_digest()
+    assert not held.is_zero
+
+
+def test_an_erasure_waits_until_the_sum_of_a_lost_phone_has_left() -> None:
+    calm = Calm(0)
+    calm.simulation.run(100.0)
+    for _ in range(2):
+        calm.bring()
+    calm.simulation.workers.pop("w0")
+    del calm.journals["w0"]
+    calm.simulation.send("", calm.simulation.server.remove("w0", calm.simulation.now_s))
+    hashes = [owner_hash(KEY, "somebody only w0 knew")]
+    step = calm.simulation.server.erase("r", hashes, calm.simulation.now_s)
+    calm.simulation.send("", step)
+    calm.simulation.run(calm.simulation.now_s + 200.0)
+    assert calm.simulation.server._aggregation.forgotten_limit == 0, "her sum is in the total"
+    calm.simulation.server._members._forgotten.clear()  # as if all others had forgotten her
+    assert calm.simulation.server._members.fulfilled == 0
+    calm.simulation.server.reload()
+    for _ in range(3):
+        calm.bring()
+    assert calm.ledger.reader.count_erasures() == (1, 1)
+
+
+class Batched(Calm):
+    """A version waits until two persons have left; nobody is evicted by a worker itself."""
+
+    rules = msgspec.structs.replace(Calm.rules, release_batch=2, release_deadline_s=1e9)
+    forget_fraction = "0"
+
+    @property
+    def version(self) -> int:
+        last = self.ledger.reader.last_version()
+        return last.number if last else 0
+
+
+def test_an_eviction_of_a_lost_phone_counts_for_a_version_when_its_sum_has_left() -> None:
+    """It is removed while a request is under way, whose opening it does not leave with."""
+    calm = Batched(0)
+    calm.simulation.run(100.0)
+    calm.simulation.asleep.add("keyholder")
+    calm.bring("w0", "w1", "w2")
+    assert calm.masks.request is not None
+    server, opened, version = calm.simulation.server, calm.masks.number, calm.version
+    publication, (lost, other, _) = server._rounds.publication, sorted(calm.masks.counts)
+    with calm.ledger.transaction():
+        for name, later in ((lost, 1), (other, 0)):
+            sequence = calm.masks.counts[name][1] + later
+            publication.note_eviction(server.workers[name], sequence, server.rules)
+    del calm.journals[lost], calm.simulation.workers[lost]
+    calm.simulation.send("", server.remove(lost, calm.simulation.now_s))
+    calm.simulation.asleep.clear()
+    calm.start_keyholder()
+    calm.simulation.run(calm.simulation.now_s + 100.0)
+    assert calm.masks.number == opened + 1
+    assert publication._release_at_s(server.rules) > calm.simulation.now_s, "one person has left"
+    calm.bring()
+    assert calm.version > version
+
+
+def test_the_total_is_that_of_masked_sums_and_opened_masks() -> None:
+    calm = Calm(0)
+    calm.simulation.run(100.0)
+    digest = calm.digest
+    assert rebuild_total(calm.ledger, make).digest() == digest
+    store = calm.simulation.server._aggregation._masks  # type: ignore[attr-defined]
+    calm.simulation.server = calm.new_server()
+    with calm.ledger.transaction():
+        vector = bytearray(store.vector("masks"))
+        vector[0] ^= 1
+        store.put_vector("masks", bytes(vector))
+    with pytest.raises(BadBytes, match="the total is not the difference"):
+        calm.new_server()
+
+
+def test_a_ledger_never_changes_between_masks_and_none() -> None:
+    calm = Calm(0)
+    calm.simulation.run(100.0)
+    with pytest.raises(BadInput, match="has sums under masks; the job needs its section"):
+        Server("job", make, calm.ledger, calm.rules)
+
+
+def test_an_update_without_a_mask_or_for_another_key_is_refused_and_named() -> None:
+    calm = Calm(0)
+    calm.simulation.run(100.0)
+    row = calm.simulation.server.workers["w0"]
+    update = Update(
+        job="job", worker="w0", session=row.session, incarnation=row.incarnation,
+        sequence=row.counted + 1, round=None, delta=statistics_of(make, [])[0].to_bytes(),
+    )  # fmt: skip
+    calm.simulation.server.handle([update], calm.simulation.now_s)
+    assert calm.simulation.server.workers["w0"].flag.startswith("update is not masked")
+    fields = {name: getattr(update, name) for name in Update.__struct_fields__}
+    masked = MaskedUpdate(**fields, keyholder="0123", nonce=b"n" * 32, fresh=1, seal=b"s" * 32)
+    calm.simulation.server.handle([masked], calm.simulation.now_s)
+    flag = calm.simulation.server.workers["w0"].flag
+    assert flag.startswith("update is masked for the keyholder's key 0123; this server has ")
+    assert calm.masks.keyholder in flag
+
+
+# -- liars -----------------------------------------------------------------------------------------
+
+
+class WithLiar(Calm):
+    liar = "w6"
+    first_workers = 9
+
+
+def test_a_liar_is_suspected_with_its_cohort_and_then_named() -> None:
+    calm = WithLiar(0)
+    calm.rules = replace(calm.rules, workers_per_round=5)
+    names = [name for name in sorted(calm.journals) if name != "w6"]
+    calm.simulation.workers["w6"].ingest([])
+    calm.simulation.asleep.add("w6")
+    calm.simulation.run(200.0)
+    calm.bring(*names)
+    good = calm.digest
+    assert calm.masks.suspects == ()
+    calm.simulation.asleep.clear()
+    calm.bring("w5", "w6", "w7")
+    suspects: set[str] = set(calm.masks.suspects)
+    assert {"w5", "w6", "w7"} <= suspects
+    assert calm.digest == good, "an impossible total is never shown"
+    flags = {name: row.flag for name, row in calm.simulation.server.workers.items()}
+    assert all(flags[name].startswith("suspect") for name in suspects)
+    since = len(calm.opened)
+    for _ in range(6):
+        calm.bring()
+    for request in calm.opened[since:]:
+        within = {header.worker for header in request.plus} & suspects
+        assert len(within) <= 1, "at most one suspect in an opening"
+        suspects -= within
+    assert calm.masks.barred == ("w6",)
+    assert calm.simulation.server.workers["w6"].flag.startswith("barred")
+    calm.bring(*names)
+    honest = make()
+    for name in names:
+        honest.merge(statistics_of(make, calm.journals[name].records(State.LEARNED))[0])
+    assert calm.digest == honest.digest()
+
+
+def test_a_small_fleet_under_suspicion_finds_its_liar_by_groups() -> None:
+    class Small(Calm):
+        liar = "w1"
+        first_workers = 6
+
+    calm = Small(0)
+    for _ in range(14):
+        calm.bring()
+    assert calm.masks.barred == ("w1",)
+    assert len(calm.opened) > COHORT
+
+
+# -- nothing seen ----------------------------------------------------------------------------------
+
+
+def test_no_file_of_server_or_keyholder_contains_an_update(tmp_path: Path) -> None:
+    """Needles: bodies of examples, their grid points, and unmasked deltas in both forms."""
+
+    class Stored(Calm):
+        def __init__(self) -> None:
+            self.paths = tmp_path
+            super().__init__(0)
+
+        def new_keyholder(self) -> WatchedKeyholder:
+            if self.vault.path == ":memory:":
+                self.vault = KeyholderJournal(self.paths / "keyholder.db")
+            return super().new_keyholder()
+
+        def new_server(self) -> Server:
+            if self.ledger.path == ":memory:":
+                self.ledger = Ledger(self.paths / "ledger.db")
+            return super().new_server()
+
+    calm = Stored()
+    calm.simulation.run(100.0)
+    calm.bring("w0", "w1")
+    assert calm.opened
+    assert calm.ledger.updates.waiting()
+    files = b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))
+    assert files.count(b"keyholder") > 0, "the files are read while they are in use"
+    needles = []
+    for name, journal in calm.journals.items():
+        records = journal.records(State.LEARNED)
+        needles += [record.body for record in records]
+        delta = statistics_of(make, records)[0]
+        needles += [delta.to_bytes(), Ring(make().schema).vector(delta)]
+        assert name
+    needles += list(calm.seen.values())
+    assert not [needle for needle in needles if needle in files]
+    own = Journal(tmp_path / "journal.db")
+    own.replace_content(calm.journals["w0"].content())
+    assert calm.journals["w0"].records(State.LEARNED)[0].body in calm.journals["w0"].content()
+
+
+def test_the_enrolment_of_the_server_is_not_one_of_a_worker() -> None:
+    calm = Calm(0)
+    assert calm.enrolments[SERVER].role == "server"
+    with pytest.raises(BadInput, match="sum of fewer than 2 workers hides nobody"):
+        type(calm.simulation.keyholder.rules)(1)  # type: ignore[union-attr]

@@ -1,0 +1,21 @@
+"""Several brokers, one of which fails: the server waits for none of its workers."""
+
+from pathlib import Path
+
+from tests.network.brokers import start_broker
+from tests.network.serving import Phone, serve
+
+
+def test_workers_of_a_broker_that_fails_are_asleep_at_once(tmp_path: Path) -> None:
+    first, second = (start_broker(tmp_path / name, job="job") for name in ("first", "second"))
+    try:
+        with serve(first.server, second.server) as served:
+            phones = [Phone(first.enrol("w8"), served), Phone(second.enrol("w9"), served)]
+            for phone in phones:
+                phone.join()
+            first.kill()
+            assert served.wait(lambda: served.server.workers["w8"].asleep, 5.0)
+            assert not served.do(lambda: served.server.workers["w9"].asleep)
+    finally:
+        first.kill()
+        second.kill()

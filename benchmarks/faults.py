@@ -174,7 +174,7 @@ def damage(report: Report, files: int) -> None:
         damaged.write_ledger(start)
         for seed in range(SEED, SEED + files):
             try:
-                refused += bool(damaged.damage(start, Path(folder) / "copy", seed))
+                refused += bool(damaged.damage(start, Path(folder) / "copy", seed).told)
             except Exception as error:
                 unnamed += 1
                 report.rows.append({"damage": seed, "error": repr(error)})

@@ -77,18 +77,22 @@ class Phone(Worker):
         return step
 
 
-def run_workers(numbers: range, credentials: list[Any], per: int, pipe: Pipe) -> None:
-    """Run workers, `per` on each connection; report the traffic so far on request."""
+def run_workers(numbers: range, credentials: list[list[Any]], per: int, pipe: Pipe) -> None:
+    """Run workers, `per` on each connection; report traffic or brokers on request."""
 
     async def start() -> None:
         phones = [Phone(number) for number in numbers]
         stopped, loop = asyncio.Event(), asyncio.get_running_loop()
         ends = [
-            WorkerEnd("bench", [one], {phone.name: phone for phone in phones[at : at + per]})
+            WorkerEnd("bench", one, {phone.name: phone for phone in phones[at : at + per]})
             for at, one in zip(range(0, len(phones), per), credentials, strict=True)
         ]
         tasks = [asyncio.ensure_future(end.run(stopped)) for end in ends]
-        while await loop.run_in_executor(None, pipe.recv) == "count":
+        while (question := await loop.run_in_executor(None, pipe.recv)) != "stop":
+            if question == "where":
+                places = [end.connection.place if end.connection.is_up else "" for end in ends]
+                pipe.send(dict(zip((phone.name for phone in phones), places, strict=per == 1)))
+                continue
             carried = [end.connection.traffic for end in ends]
             pipe.send([sum(getattr(one, name) for one in carried) for name in TRAFFIC])
         stopped.set()
@@ -157,7 +161,7 @@ def measure(workers: int, selected: int, per: int, *, tls: bool = False) -> Figu
         process = broker.start()
         ours, theirs = multiprocessing.Pipe()
         child = multiprocessing.get_context("spawn").Process(
-            target=run_workers, args=(range(workers), credentials, per, theirs)
+            target=run_workers, args=(range(workers), [[one] for one in credentials], per, theirs)
         )
         child.start()
         try:

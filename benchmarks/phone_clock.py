@@ -9,9 +9,12 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from unittest.mock import patch
 
 from reporting import Report, main, progress
 
@@ -29,6 +32,7 @@ from dealfl.power import (
 from dealfl.server import Ledger
 from dealfl.settings import Document
 from dealfl.simulate import FleetRun, read_fleet
+from dealfl.simulate.devices import SimulatedDevice
 from dealfl.worker import Cost, PhoneMeter
 
 MAX_RATIO = 1.05
@@ -78,31 +82,34 @@ class Recorded:
 
 def record() -> list[Recorded]:
     """Run a fleet; return its trainings."""
-    run = FleetRun(read_fleet(Document.parse(JOB, "fleet")), Ledger())
     found: list[Recorded] = []
-    for device in run.devices.values():
-        _listen(device, found)
-    run.start()
-    run.pump()
-    run.close()
+    with _listening(found):
+        run = FleetRun(read_fleet(Document.parse(JOB, "fleet")), Ledger())
+        run.start()
+        run.pump()
+        run.close()
     return found
 
 
-def _listen(device: Any, found: list[Recorded]) -> None:
-    signals: list[int] = []
-    take, price = device.signal, device.cost
+@contextmanager
+def _listening(found: list[Recorded]) -> Iterator[None]:
+    """Note the signals and the work of all simulated devices."""
+    signals: defaultdict[int, list[int]] = defaultdict(list)  # since the last training
+    take, price = SimulatedDevice.signal, SimulatedDevice.cost
 
-    def signal(one: int) -> None:
-        signals.append(one)
-        take(one)
+    def signal(device: SimulatedDevice, one: int) -> None:
+        signals[id(device)].append(one)
+        take(device, one)
 
-    def cost(training: Training) -> Cost:
-        found.append(Recorded(tuple(signals), training))
-        signals.clear()
-        priced: Cost = price(training)
-        return priced
+    def cost(device: SimulatedDevice, training: Training) -> Cost:
+        found.append(Recorded(tuple(signals.pop(id(device), ())), training))
+        return price(device, training)
 
-    device.signal, device.cost = signal, cost
+    with (
+        patch.object(SimulatedDevice, "signal", signal),
+        patch.object(SimulatedDevice, "cost", cost),
+    ):
+        yield
 
 
 def charge_uah(

@@ -116,7 +116,7 @@ async def ride(machine: Machine, announced: Announced, rides: int, by_events: bo
 async def measure(rides: int, by_events: bool) -> list[float]:
     """Run broker, server and worker, and let the worker ride."""
     announced = Announced()
-    log = logging.getLogger("dealfl.network")
+    log = logging.getLogger("dealfl")
     log.addHandler(announced)
     log.setLevel(logging.INFO)
     with tempfile.TemporaryDirectory() as name:

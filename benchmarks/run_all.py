@@ -16,6 +16,7 @@ NAMES = (
     "exactness",
     "learners",
     "neighbors",
+    "estimators",
     "quality",
     "federation",
     "runs",
@@ -23,13 +24,16 @@ NAMES = (
     "phone",
     "memory",
     "selection",
-    "promise",
     "faults",
     "erasure",
     "mqtt",
     "riding",
     "pocket",
     "scale",
+    "desk",
+    "fleets",
+    "tree",
+    "private",
 )
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "docs" / "benchmarks.json"

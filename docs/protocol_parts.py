@@ -29,6 +29,10 @@ _WAYS = {
     "ErasedReceipt": "server → worker",
     "Withdraw": "worker → server",
     "Verdict": "server → worker",
+    "MaskedUpdate": "worker → server",
+    "Ready": "keyholder → server",
+    "Open": "server → keyholder",
+    "Opened": "keyholder → server",
 }
 
 _EVERYWHERE = ("job", "worker")

@@ -58,18 +58,24 @@ def results_page() -> str:
         for name, one in results["figures"].items()
     ]
     run = "a quick run" if results["quick"] else "a full run"
+    head = ["claim", "paper", "fast implementation", "replica", "verdict", "why"]
     return "\n".join(
         [
             f"{_HEAD}\n{len(claims)} claims in {run}: {totals}.\n\n## The main claims\n",
-            _short_table(claims),
+            _marked("main", _short_table(claims)),
             "## All claims\n",
-            _table(["claim", "paper", "fast implementation", "replica", "verdict", "why"], rows),
+            _marked("claims", _table(head, rows)),
             "## Figures\n",
-            _table(["name", "figure", "method", "duration"], figures),
+            _marked("figures", _table(["name", "figure", "method", "duration"], figures)),
             "## Machine\n",
-            _table(["name", "value"], [list(pair) for pair in machine.items()]),
+            _marked("machine", _table(["name", "value"], [list(pair) for pair in machine.items()])),
         ]
     )
+
+
+def _marked(name: str, part: str) -> str:
+    """Return a generated part between marks, as other pages have them."""
+    return f"<!-- begin {name}: made by `make docs` -->\n{part}<!-- end {name} -->\n"
 
 
 def _short_table(claims: list[dict[str, str]]) -> str:

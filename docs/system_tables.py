@@ -1,7 +1,7 @@
 """The tables of whole systems, made from docs/system.json, which benchmarks/system.py wrote.
 
-python benchmarks/system.py --part lte-phishing --json > lte-phishing.json
-python -m docs.system_tables lte-phishing.json
+python benchmarks/system.py --part lte-phishing-15 --json > lte-phishing-15.json
+python -m docs.system_tables lte-phishing-15.json
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["keep", "system_tables"]
+__all__ = ["keep", "system_checks", "system_tables"]
 
 _KEPT = Path(__file__).parent / "system.json"
 _NOT_RUN = "*not run*"
-_MIDDLE = 15.0  # own traffic an hour, of the curves that are shown
+_ITS_OWN = "its own"
+_MIDDLE = 15.0  # own traffic an hour
+_AT_MIDDLE = {"rides", "curves"}  # tables of it alone
 Row = dict[str, Any]
 
 
@@ -30,10 +32,46 @@ def keep(path: Path) -> None:
 
 
 def system_tables() -> dict[str, str]:
-    """Return the tables of docs/energy.md and docs/selection.md by name."""
-    parts: dict[str, Any] = json.loads(_KEPT.read_text("utf-8"))
+    """Return the tables of docs/energy.md, docs/systems.md and docs/selection.md by name.
+
+    Parts that ran again after a mend are listed on their own.
+    """
+    known: dict[str, Any] = json.loads(_KEPT.read_text("utf-8"))
+    parts = _current(known)
+    before = {name: part for name, part in known.items() if name not in parts}
     rows = [row for part in parts.values() for row in part["rows"]]
-    checks = [
+    found = {(p["settings"]["sha256"], _span(p["settings"]["seeds"])) for p in parts.values()}
+    note = "; ".join(
+        f"seeds {seeds}: {digest}" for digest, seeds in sorted(found, key=lambda each: each[1])
+    )
+    middle = [row for row in rows if row.get("own traffic an hour", _MIDDLE) == _MIDDLE]
+    tables = {
+        name: _table(
+            [row for row in (middle if name in _AT_MIDDLE else rows) if key in row], columns
+        )
+        for name, (key, columns) in _TABLES.items()
+    }
+    return tables | {
+        "notice": _notice(rows),
+        "targets": f"{_checks(parts)}\nHashes of the settings: {note}.",
+        "superseded": _checks(before),
+    }
+
+
+def system_checks() -> list[Row]:
+    """Return the targets of all parts that no later run replaced, with their results."""
+    parts = _current(json.loads(_KEPT.read_text("utf-8")))
+    return [check for part in parts.values() for check in part["checks"]]
+
+
+def _current(known: dict[str, Any]) -> dict[str, Any]:
+    """Return the parts that no later run replaced."""
+    return {name: part for name, part in known.items() if not part["settings"].get("superseded")}
+
+
+def _checks(parts: dict[str, Any]) -> str:
+    """Return targets and results of some parts."""
+    lines = [
         [
             check["what"], check["target"], check["measured"],
             "yes" if check["holds"] else "**no**", _span(part["settings"]["seeds"]),
@@ -41,19 +79,18 @@ def system_tables() -> dict[str, str]:
         for part in parts.values()
         for check in part["checks"]
     ]  # fmt: skip
-    found = {(p["settings"]["sha256"], _span(p["settings"]["seeds"])) for p in parts.values()}
-    note = "; ".join(
-        f"seeds {seeds}: {digest}" for digest, seeds in sorted(found, key=lambda each: each[1])
-    )
-    tables = {name: _table(_found(rows, key), columns) for name, (key, columns) in _TABLES.items()}
-    targets = _lines(["what", "target", "modelled", "holds", "seeds"], checks)
-    return tables | {
-        "notice": _notice(rows),
-        "targets": f"{targets}\nHashes of the settings: {note}.",
-    }
+    return _lines(["what", "target", "modelled", "holds", "seeds"], lines) if lines else _NOT_RUN
 
 
 _TABLES = {
+    "rides": (
+        "DEAL against the baseline",
+        {
+            "task": "task", "radio": "part", "who rides": "DEAL against the baseline",
+            "DEAL, % of the baseline": "% of it at equal mean delay", "worst seed": "worst seed %",
+            "median, mean, p90 delay h": "median, mean, p90 delay h",
+        },
+    ),
     "riding": (
         "DEAL against the baseline",
         {
@@ -82,6 +119,7 @@ _TABLES = {
             "hours until right again": "hours until within 3 points of a fleet that begins at the "
             "change",
             "seeds that recover": "seeds that recover",
+            "hours until it stays right": "hours until it stays there",
         },
     ),
     "reviews": (
@@ -92,6 +130,16 @@ _TABLES = {
                 "held back %", "accuracy", "examples learned", "learned back", "J of computing",
                 "J of reviews",
             )
+        },
+    ),
+    "stranger": (
+        "% of the fair baseline at equal mean delay",
+        {
+            "DEAL, % of the baseline": "% of the fair baseline at equal mean delay",
+            "worst seed": "worst seed %", "seeds without a result": "seeds without a bracket",
+            "mJ an example": "mJ an example",
+            "median, mean, p90 delay h": "median, mean, p90 delay h", "learned": "learned",
+            "quality": "quality", "exact runs": "exact",
         },
     ),
     "forecasts": (
@@ -107,10 +155,21 @@ _TABLES = {
     "compute": (
         "rows held",
         {
-            "job": "job", "rows a phone": "rows held",
+            "job": "job", "rows a phone": "rows held", "who rides": "who rides",
             "DEAL, % of `original`": "DEAL, % of original",
             "`incremental`, % of `original`": "incremental, % of original",
             "exact runs": "exact runs",
+        },
+    ),
+    "calls": (
+        "call of",
+        {
+            "job": "call of",
+            **{f"{part} %": f"{part} %" for part in ("round trips", "tail", "bytes", "computing")},
+            **{
+                kind: f"{kind}: % of original"
+                for kind in ("as it is", "on a ride", "three round trips", "both")
+            },
         },
     ),
     "rows": (
@@ -127,19 +186,36 @@ _TABLES = {
 }  # fmt: skip
 
 
-def _found(rows: list[Row], key: str) -> list[Row]:
-    middle = [row for row in rows if row.get("own traffic an hour", _MIDDLE) == _MIDDLE]
-    return [row for row in (middle if key.startswith("curve") else rows) if key in row]
+_NOTICED, _LENGTHS, _TAIL, _TRIP = (
+    "own traffic noticed after s", "its lengths ×", "tail s", "round trip s",
+)  # fmt: skip
 
 
 def _notice(rows: list[Row]) -> str:
-    """Return the share of the baseline by what is varied."""
-    columns = {
-        "radio": "radio", "noticed after s": "own traffic noticed after s",
-        "lengths ×": "its lengths ×", "tail s": "tail s", "round trip s": "round trip s",
-        "DEAL, % of the baseline": "% of the fair baseline",
-    }  # fmt: skip
-    return _table(_found(rows, "own traffic noticed after s"), columns)
+    """Return tables of the share of the baseline, one for what is varied together."""
+    varied = [row for row in rows if _NOTICED in row]
+    if not varied:
+        return _NOT_RUN
+    plain = [row for row in varied if row[_TAIL] == row[_TRIP] == _ITS_OWN]
+    tables = [
+        _cross(plain, "noticed after", _NOTICED, "radio, lengths of own traffic", _LENGTHS),
+        _cross([row for row in varied if row[_TAIL] != _ITS_OWN], "tail", _TAIL, "radio"),
+        _cross([row for row in varied if row[_TRIP] != _ITS_OWN], "round trip", _TRIP, "radio"),
+    ]
+    return "\n".join(tables)
+
+
+def _cross(rows: list[Row], what: str, across: str, head: str, down: str = "") -> str:
+    """Return a table of % of the baseline, with the values of one key across."""
+    values = list(dict.fromkeys(row[across] for row in rows))
+    lines: dict[str, dict[float, str]] = {}
+    for row in rows:
+        name = f"{row['radio']}, × {row[down]:g}" if down else row["radio"]
+        lines.setdefault(name, {})[row[across]] = str(row["% of the fair baseline"])
+    return _lines(
+        [head, *(f"{what} {value:g} s" for value in values)],
+        [[name, *(found.get(value, "–") for value in values)] for name, found in lines.items()],
+    )
 
 
 def _span(seeds: str) -> str:

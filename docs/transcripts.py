@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dealfl.erasure import owner_hash
+from dealfl.keyholder import Keyholder, KeyholderJournal, KeyholderRules
 from dealfl.learners import NaiveBayes, Rows
+from dealfl.masks import SERVER, Asker, Masker, draw_private_key
 from dealfl.power import Training
 from dealfl.protocol.messages import Message
-from dealfl.server import Ledger, Rules, Server
+from dealfl.server import Ledger, Privacy, Rules, Server
 from dealfl.server.selection import Everyone
 from dealfl.simulate import Network, Simulation
 from dealfl.worker import Cost, Journal, Worker
 
-__all__ = ["Recorder", "erasure_transcript", "round_transcript"]
+__all__ = ["Recorder", "erasure_transcript", "masked_transcript", "round_transcript"]
 
 _KEY = b"key of the job"
 _DELAY_S = 0.25
@@ -29,6 +31,10 @@ _SHOWN = {
     "ErasedReceipt": ("request",),
     "Withdraw": ("sequence",),
     "Verdict": ("sequence", "withdrawn"),
+    "MaskedUpdate": ("sequence", "round", "delta", "fresh"),
+    "Ready": ("cohort", "enrolled"),
+    "Open": ("number", "plus", "minus"),
+    "Opened": ("sealed",),
 }
 _SHORT = 8
 
@@ -50,8 +56,14 @@ class _SetMeter:
 class Recorder(Simulation):
     """A simulation that notes every message as it is sent, and loses the one it is told to."""
 
-    def __init__(self, server: Server, workers: Iterable[Worker], network: Network) -> None:
-        super().__init__(server, workers, network)
+    def __init__(
+        self,
+        server: Server,
+        workers: Iterable[Worker],
+        network: Network,
+        keyholder: Keyholder | None = None,
+    ) -> None:
+        super().__init__(server, workers, network, keyholder=keyholder)
         self.lines: list[str] = []
         self.lose: tuple[str, str] | None = None
 
@@ -90,9 +102,13 @@ def _bayes() -> NaiveBayes:
     return NaiveBayes(3, ["no", "yes"], feature_bound=1.0, fraction_bits=8)
 
 
-def _worker(name: str, elapsed_s: float, owners: Iterable[str]) -> Worker:
+def _worker(
+    name: str, elapsed_s: float, owners: Iterable[str], masker: Masker | None = None
+) -> Worker:
     meter, journal = _SetMeter(elapsed_s), Journal(journal_id=f"journal of {name}")
-    worker = Worker("demo", name, _bayes, journal, meter, key=_KEY, announce_every_s=30.0)
+    worker = Worker(
+        "demo", name, _bayes, journal, meter, key=_KEY, announce_every_s=30.0, masker=masker
+    )
     body = Rows.encode((0.0, 0.5, 1.0), "yes")
     worker.ingest([(owner, body) for owner in owners])
     return worker
@@ -107,6 +123,27 @@ def _recorder() -> Recorder:
     rules = Rules(rounds=1, workers_per_round=3, min_workers=3, ttl_s=20.0, publish_every_s=40.0)
     server = Server("demo", _bayes, Ledger(), rules, Everyone())
     return Recorder(server, workers, Network(min_delay_s=_DELAY_S, max_delay_s=_DELAY_S))
+
+
+def masked_transcript() -> str:
+    """Return one round of three workers under masks, from the first update on."""
+    private_key = draw_private_key()
+    keyholder = Keyholder(
+        "keyholder", KeyholderJournal(), private_key, KeyholderRules(cohort=3), jobs=["demo"]
+    )
+    asker = Asker(keyholder.enrol("server", SERVER))
+    workers = [
+        _worker(name, seconds, [f"owner of {name}"], Masker(keyholder.enrol(name)))
+        for name, seconds in (("w1", 1.0), ("w2", 2.0), ("w3", 3.0))
+    ]
+    rules = Rules(rounds=1, workers_per_round=3, min_workers=3, ttl_s=20.0, publish_every_s=5.0)
+    privacy = Privacy(asker, "demo", cohort=3, max_workers=10)
+    server = Server("demo", _bayes, Ledger(), rules, Everyone(), privacy)
+    network = Network(min_delay_s=_DELAY_S, max_delay_s=_DELAY_S)
+    recorder = Recorder(server, workers, network, keyholder)
+    recorder.run(10.0)
+    names = ("Ready", "MaskedUpdate", "Receipt", "Open", "Published")
+    return "\n".join(line for line in recorder.lines if any(f" {n}" in line for n in names))
 
 
 def round_transcript() -> str:

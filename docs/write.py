@@ -9,47 +9,57 @@ from docs.command_page import command_page
 from docs.measured_page import measured_page
 from docs.protocol_parts import message_tables
 from docs.results_page import results_page
+from docs.scale_tables import scale_tables, tree_tables
+from docs.speed_tables import speed_tables
 from docs.system_tables import system_tables
-from docs.transcripts import erasure_transcript, round_transcript
+from docs.transcripts import erasure_transcript, masked_transcript, round_transcript
 
 __all__ = ["FOLDER", "pages", "replace_part", "write"]
 
 FOLDER = Path(__file__).parent
+_ROWS_OF_SYSTEMS = (
+    "targets", "superseded", "riding", "curves", "notice", "stranger", "reviews", "calls", "rows",
+)  # fmt: skip
 
 
 def pages() -> dict[Path, str]:
     """Return every page that takes something from the code, as it should be."""
-    jobs, protocol = FOLDER / "jobs.md", FOLDER / "protocol.md"
+    jobs = FOLDER / "jobs.md"
     before = jobs.read_text("utf-8").partition(_KEYS)[0]
-    text = protocol.read_text("utf-8")
-    for name, part in (
-        ("messages", message_tables()),
-        ("round", f"```text\n{round_transcript()}\n```"),
-        ("erasure", f"```text\n{erasure_transcript()}\n```"),
-    ):
-        text = replace_part(text, name, part)
+    protocol = {
+        "messages": message_tables(),
+        "round": f"```text\n{round_transcript()}\n```",
+        "erasure": f"```text\n{erasure_transcript()}\n```",
+        "masked": f"```text\n{masked_transcript()}\n```",
+    }
     tables = system_tables()
-    selection = (FOLDER / "selection.md").read_text("utf-8")
-    selection = replace_part(selection, "forecasts", tables.pop("forecasts"))
-    systems = (FOLDER / "systems.md").read_text("utf-8")
-    for name in ("targets", "curves", "rows"):
-        systems = replace_part(systems, name, tables.pop(name))
-    energy = (FOLDER / "energy.md").read_text("utf-8")
-    for name, part in tables.items():
-        energy = replace_part(energy, name, part)
+    forecasts = {"forecasts": tables.pop("forecasts")}
+    systems = {name: tables.pop(name) for name in _ROWS_OF_SYSTEMS}
     return {
         FOLDER / "cli.md": command_page(),
-        FOLDER / "energy.md": energy,
-        FOLDER / "selection.md": selection,
-        FOLDER / "systems.md": systems,
+        **_filled("scale.md", scale_tables()),
+        **_filled("regions.md", tree_tables()),
+        **_filled("speed.md", speed_tables()),
+        **_filled("energy.md", tables),
+        **_filled("selection.md", forecasts),
+        **_filled("systems.md", systems),
+        **_filled("protocol.md", protocol),
         jobs: before + _KEYS + describe_keys(),
-        protocol: text,
         FOLDER / "measured.md": measured_page(),
         FOLDER / "results.md": results_page(),
     }
 
 
 _KEYS = "<!-- below: dealfl job keys; made by `make docs` -->\n"
+
+
+def _filled(name: str, parts: dict[str, str]) -> dict[Path, str]:
+    """Return a page whose parts between marks are replaced, by its path."""
+    path = FOLDER / name
+    text = path.read_text("utf-8")
+    for part, content in parts.items():
+        text = replace_part(text, part, content)
+    return {path: text}
 
 
 def replace_part(text: str, name: str, part: str) -> str:

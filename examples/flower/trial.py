@@ -1,10 +1,14 @@
-"""Run the example with simulated nodes of Flower; compare digests with `dealfl run`.
+"""Run the example with simulated nodes of Flower, and with SuperNodes; compare digests.
 
-python trial.py   in an environment with dealfl[flower]
+python trial.py [simulation] [deployment]   in an environment with dealfl[flower]
+
+The ServerApp of the deployment is killed −9, and a person is erased. The last line has the figures.
 """
 
+import csv
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -15,6 +19,9 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
+
+from dealfl.jobs import Document, plan_without_data
 
 HERE, BIN = Path(__file__).parent, Path(sys.executable).parent
 PATIENCE_S = 600.0
@@ -77,13 +84,45 @@ class Trial:
         config = f'job="{self.folder}/job.toml" folder="{self.folder}/run"'
         return self.start(name, "flwr", "run", "app", "--stream", "--run-config", config, *words)
 
-    def dealfl(self, *words: str) -> str:
+    def kill_server_app(self) -> None:
+        """Kill −9 the process in which the SuperLink runs the ServerApp."""
+        found = []
+        for folder in Path("/proc").iterdir():
+            with suppress(OSError, ValueError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                if any(b"flwr-serverapp" in word for word in words[:3]):
+                    environment = (folder / "environ").read_bytes()
+                    if str(self.folder).encode() in environment:
+                        found.append(int(folder.name))
+        if not found:
+            raise SystemExit("no ServerApp is running")
+        for pid in found:
+            os.kill(pid, signal.SIGKILL)
+
+    def count(self, what: str) -> int:
+        """Return a number in the status of the run; 0 before there is one."""
+        with suppress(SystemExit):
+            return int(json.loads(self.dealfl("status", "run", "--json")).get(what, 0))
+        return 0
+
+    def central(self, erased: str = "") -> str:
+        """Return the digest of training on the rows of all nodes but one person's."""
+        rows = []
+        for number in (1, 2, 3):
+            with (self.folder / f"node{number}.csv").open() as file:
+                rows += [row for row in csv.DictReader(file) if row["home"] != erased]
+        model: Any = plan_without_data(Document.read(self.folder / "job.toml")).make()
+        features = [[float(row["outside_c"]), float(row["rooms"])] for row in rows]
+        model.learn(features, [float(row["kwh"]) for row in rows])
+        return str(model.digest())
+
+    def dealfl(self, *words: str, codes: tuple[int, ...] = (0,)) -> str:
         """Return the output of a command of dealfl."""
         command = [sys.executable, "-m", "dealfl", *words]
         done = subprocess.run(
             command, cwd=self.folder, env=self._env, capture_output=True, text=True
         )
-        if done.returncode:
+        if done.returncode not in codes:
             raise SystemExit(f"{' '.join(words)}: {done.stderr}")
         return done.stdout
 
@@ -112,49 +151,94 @@ def wait(ready: Callable[[], bool], what: str) -> None:
         time.sleep(0.2)
 
 
-def try_out(trial: Trial, *words: str) -> None:
-    """Run, compare with `dealfl run`, erase a person, run again, and compare again."""
-    trial.dealfl("run", "job.toml", "--no-compare", "--out", "alone")
+def _finish(trial: Trial, name: str, *words: str) -> dict[str, float]:
+    """Run the app to its end; return what its log tells."""
     before_s = time.monotonic()
-    said = _finish(trial, "first", *words)
-    print(f"first run: {time.monotonic() - before_s:.0f} s; {said}", flush=True)
-    _compare(trial, "after the run")
-    trial.dealfl("erase", "run", "home7", "--unknown-too", "--by", "dpo", "--wait", "0")
-    _finish(trial, "second", *words)
-    trial.dealfl("erase", "alone", "home7", "--by", "dpo")
-    _compare(trial, "after an erasure")
-
-
-def _finish(trial: Trial, name: str, *words: str) -> str:
     process = trial.run(name, *words)
     log = trial.folder / f"{name}.log"
     wait(lambda: process.poll() is not None or "digest" in log.read_text(), "the run")
-    lines = [line for line in log.read_text().splitlines() if "digest" in line]
-    if not lines:
+    found = re.search(r"(\d+) rounds, (\d+) updates, (\d+) bags, ([0-9.]+) s", log.read_text())
+    if not found:
         raise SystemExit(f"the run ended without a model:\n{log.read_text()[-3000:]}")
     process.wait(120)
-    return lines[-1]
+    rounds, updates, bags, took_s = map(float, found.groups())
+    figures = {"rounds": rounds, "updates": updates, "bags": bags, "served s": took_s}
+    figures["whole s"] = time.monotonic() - before_s
+    print(name, figures, file=sys.stderr, flush=True)
+    return figures
 
 
-def _compare(trial: Trial, when: str) -> None:
-    flower, alone = trial.digest("run"), trial.digest("alone")
-    print(f"{when}: {flower[:16]} with Flower, {alone[:16]} with dealfl run", flush=True)
-    if flower != alone:
+def _compare(when: str, flower: str, other: str) -> None:
+    print(f"{when}: {flower[:16]} with Flower, {other[:16]} without", file=sys.stderr, flush=True)
+    if flower != other:
         raise SystemExit(f"{when}: NOT EXACT")
 
 
+def _erase(trial: Trial, run: str, *words: str) -> None:
+    trial.dealfl("erase", run, "home7", "--by", "dpo", *words, codes=(0, 1))  # 1: not final yet
+
+
+def simulate(trial: Trial) -> dict[str, float]:
+    """Run with simulated nodes, erase a person, run again; compare with `dealfl run`."""
+    trial.link(simulated=True)
+    nodes = ("--federation-config", "num-supernodes=4")
+    trial.dealfl("run", "job.toml", "--no-compare", "--out", "alone")
+    figures = _finish(trial, "first", *nodes)
+    _compare("simulation", trial.digest("run"), trial.digest("alone"))
+    _erase(trial, "run", "--unknown-too", "--wait", "0")
+    _finish(trial, "second", *nodes)
+    _erase(trial, "alone")
+    _compare("simulation, after an erasure", trial.digest("run"), trial.digest("alone"))
+    return figures
+
+
+def deploy(trial: Trial) -> dict[str, float]:
+    """Run with three SuperNodes; kill the ServerApp −9, continue, erase, add rows, continue."""
+    address = trial.link(simulated=False)
+    killed = trial.run("killed")
+    key = trial.folder / "run" / "owners.key"
+    wait(key.exists, "the ServerApp")
+    for number in (1, 2, 3):
+        config = {
+            "name": f"n{number}", "job": trial.folder / "job.toml",
+            "folder": trial.folder / f"n{number}", "data": trial.folder / f"node{number}.csv",
+            "owners-key": key,
+        }  # fmt: skip
+        words = " ".join(f'{name}="{value}"' for name, value in config.items())
+        trial.start(
+            f"n{number}", "flower-supernode", "--insecure", "--superlink", address,
+            "--port", str(free_port()), "--node-config", words,
+        )  # fmt: skip
+    wait(lambda: trial.count("updates_counted") > 0, "the first update")
+    trial.kill_server_app()
+    wait(lambda: killed.poll() is not None, "the end of the run that was killed")
+    figures = _finish(trial, "continued")
+    _compare("SuperNodes, after a kill", trial.digest("run"), trial.central())
+    _erase(trial, "run", "--unknown-too", "--wait", "0")
+    for number in (1, 2, 3):
+        with (trial.folder / f"node{number}.csv").open("a") as file:
+            file.write(f"home{number},5,3,40\n")
+    _finish(trial, "erased")
+    _compare(
+        "SuperNodes, after an erasure and new rows", trial.digest("run"), trial.central("home7")
+    )
+    return figures
+
+
 def main() -> None:
-    """Try what the argument names."""
-    with ExitStack() as stack:
-        trial = Trial(stack)
-        trial.link(simulated=True)
-        try:
-            try_out(trial, "--federation-config", "num-supernodes=4")
-        except SystemExit:
-            for log in ("superlink", "first"):
-                file = trial.folder / f"{log}.log"
-                print(log, file.read_text()[-3000:] if file.exists() else "", flush=True)
-            raise
+    """Try what the arguments name: simulation, deployment; all without any."""
+    kinds = {"simulation": simulate, "deployment": deploy}
+    figures = {}
+    for kind in sys.argv[1:] or kinds:
+        with ExitStack() as stack:
+            trial = Trial(stack)
+            try:
+                figures[kind] = kinds[kind](trial)
+            except (SystemExit, Exception):
+                for log in trial.folder.glob("*.log"):
+                    print(f"== {log.name}\n{log.read_text()[-2000:]}", file=sys.stderr, flush=True)
+                raise
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

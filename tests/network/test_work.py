@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from dealfl.network import ask
+from dealfl.server import LedgerReader
 from tests.network.brokers import RunningBroker
-from tests.network.federations import Federation
+from tests.network.federations import JOB, Federation
 from tests.network.feeding import HEADER, row
 from tests.network.forks import Forks, is_alive, wait_for
 
@@ -56,6 +58,33 @@ def test_a_worker_killed_while_its_file_grows_and_is_rotated_counts_every_row_on
     fed.work("w1", "--data", data)
     fed.wait_until_learned(written)
     assert fed.status["statistics_digest"] == fed.central_digest(range(written))
+
+
+def test_a_quiet_server_publishes_that_a_lost_worker_was_removed(
+    tmp_path: Path, forks: Forks, broker: RunningBroker
+) -> None:
+    fed = Federation(
+        tmp_path, forks, broker, JOB.replace("ttl_s", "publish_every_s = 3.0\nttl_s", 1)
+    )
+    pids = {}
+    for first, name in ((0, "lost"), (5, "kept")):
+        fed.enrol(name)
+        data = tmp_path / f"{name}.csv"
+        data.write_text(HEADER + "".join(map(row, range(first, first + 5))))
+        pids[name] = fed.work(name, "--data", data)
+    fed.wait_until_learned(10)
+    fed.forks.end(pids["lost"], signal.SIGKILL)
+    wait_for(lambda: fed.status["workers"]["awake"] == 1, "the end of the connection")
+    wait_for(lambda: _last_digest(tmp_path) == fed.central_digest(range(10)), "all rows")
+    ask(fed.operator, "remove", {"worker": "lost"})
+    wait_for(lambda: _last_digest(tmp_path) == fed.central_digest(range(5, 10)), "a version")
+    fed.forks.end_all()
+
+
+def _last_digest(folder: Path) -> str:
+    with LedgerReader.open(folder / "run" / "ledger.db") as reader:
+        version = reader.last_version()
+        return "" if version is None else version.digest
 
 
 def test_a_gateway_carries_workers_with_a_file_or_a_folder_each(

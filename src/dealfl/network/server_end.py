@@ -29,6 +29,7 @@ from dealfl.protocol import (
     Erase,
     Message,
     Published,
+    Step,
     Unread,
     encode,
     split,
@@ -290,6 +291,11 @@ class ServerEnd:
         self._pump.change(meet)
 
     # -- out ------------------------------------------------------------------------------------
+
+    def emit(self, step: Step) -> None:
+        """Send the messages of a change that no message caused, and let the server go on."""
+        self.send(step.messages)
+        self._pump.call()  # which finds out when it must be called next
 
     def send(self, messages: Iterable[Message]) -> None:
         """Send messages: one packet for each recipient."""

@@ -154,7 +154,7 @@ class _Changes:
         except ValueError as error:
             raise BadInput(f"owners must be hexadecimal digits: {error}") from None
         who = operator if requested_by in ("", operator) else f"{requested_by} by {operator}"
-        self._end.send(self._server.erase(request, hashes, time.time(), who).messages)
+        self._end.emit(self._server.erase(request, hashes, time.time(), who))
         readmits = hashes and split_entry(hashes[0])[0] == READMISSION
         event = "readmission requested" if readmits else "erasure requested"
         log(event, reason=who, entries=len(hashes))
@@ -163,6 +163,6 @@ class _Changes:
     def remove(self, worker: str, operator: str) -> dict[str, object]:
         """Remove a lost worker from the model."""
         msgspec.convert((worker, operator), tuple[str, str])
-        self._end.send(self._server.remove(worker, time.time()).messages)
+        self._end.emit(self._server.remove(worker, time.time()))
         log("worker removed", worker=worker, reason=operator)
         return {"removed": worker, "digest": self._server.model.digest()}

@@ -293,7 +293,7 @@ class ServerEnd:
     # -- out ------------------------------------------------------------------------------------
 
     def emit(self, step: Step) -> None:
-        """Send the messages of a change that no message caused, and let the server go on."""
+        """Send the messages of a change that no message caused; the server continues at once."""
         self.send(step.messages)
         self._pump.call()  # which finds out when it must be called next
 

@@ -1,7 +1,9 @@
 """Looking at a ledger that another process writes to, and changing nothing behind its back."""
 
+import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,3 +62,14 @@ def test_nothing_is_changed_behind_a_server(
     with pytest.raises(BadInput, match="in use by another process"):
         restore(tmp_path / "copy", written, force=True)
     require_unused(tmp_path / "copy" / "ledger.db")
+
+
+def test_who_only_looks_for_a_moment_stops_no_change(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    looking = sqlite3.connect(path, check_same_thread=False)
+    looking.execute("PRAGMA journal_mode = WAL")
+    looking.execute("CREATE TABLE rounds (round INTEGER)")
+    leaving = threading.Timer(0.2, looking.close)
+    leaving.start()
+    require_unused(path)
+    leaving.join()

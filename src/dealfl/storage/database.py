@@ -8,6 +8,7 @@ rewrites all pages.
 from __future__ import annotations
 
 import sqlite3
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -29,6 +30,7 @@ _COMPACTION = (
 )
 _TERM = "SELECT CAST(CAST(value AS TEXT) AS INTEGER) FROM settings WHERE name = 'term'"
 _READ_TIMEOUT_S = 5.0
+_LOOK_S = 2.0  # for which a reader may have a file open that must be unused
 _LOG_BYTES = 1 << 22  # of the log, before its pages are copied into the file
 _DISK_FAILURES = (
     sqlite3.SQLITE_FULL,
@@ -455,7 +457,18 @@ def open_read_only(path: Path) -> sqlite3.Connection:
 
 
 def require_unused(path: Path) -> None:
-    """Raise an error if another process has a database open; leave no log file behind."""
+    """Raise an error if another process has a database open; leave no log file behind.
+
+    What only looks at it, such as a page that is kept up to date, is done in a moment.
+    """
+    until_s = time.monotonic() + _LOOK_S
+    while not _is_unused(path):
+        if time.monotonic() > until_s:
+            raise BadInput(f"{path} is in use by another process; stop it and try again")
+        time.sleep(0.02)
+
+
+def _is_unused(path: Path) -> bool:
     try:
         with closing(sqlite3.connect(path, isolation_level=None, timeout=0.0)) as db:
             # leaving WAL mode succeeds only without other connections
@@ -463,9 +476,8 @@ def require_unused(path: Path) -> None:
     except sqlite3.DatabaseError as error:
         if "locked" not in str(error):
             raise BadBytes(f"{path} cannot be used ({error}); restore a backup") from error
-        mode = "wal"
-    if mode != "delete":
-        raise BadInput(f"{path} is in use by another process; stop it and try again")
+        return False
+    return bool(mode == "delete")
 
 
 @contextmanager

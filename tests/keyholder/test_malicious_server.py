@@ -27,7 +27,7 @@ from dealfl.masks import (
     draw_private_key,
     header_of,
 )
-from dealfl.network.enrolments import read_enrolment
+from dealfl.network.processes import read_enrolment
 from dealfl.protocol import (
     Announce,
     Assignment,

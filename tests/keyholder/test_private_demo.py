@@ -10,7 +10,7 @@ from dealfl.errors import BadInput
 from dealfl.jobs import PrivacyKeys
 from dealfl.keyholder import KeyholderFolder
 from dealfl.masks import SERVER, WORKER, Enrolment
-from dealfl.network.enrolments import read_enrolment
+from dealfl.network.processes import read_enrolment
 from dealfl.runs import back_up, restore, run_demo
 from tests.network.brokers import require_mosquitto
 

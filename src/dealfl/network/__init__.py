@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from dealfl.network.credentials import Credentials, read_credentials, write_credentials
     from dealfl.network.feed import Feed
     from dealfl.network.holding import hold
-    from dealfl.network.parent_end import ParentEnd
     from dealfl.network.processes import run_until_stopped
-    from dealfl.network.server_end import Quota, ServerEnd
+    from dealfl.network.server_end import ParentEnd, Quota, ServerEnd
     from dealfl.network.serving import serve
     from dealfl.network.topics import ServerState
     from dealfl.network.worker_end import WorkerEnd
@@ -31,9 +30,12 @@ else:
             "credentials": ("Credentials", "read_credentials", "write_credentials"),
             "feed": ("Feed",),
             "holding": ("hold",),
-            "parent_end": ("ParentEnd",),
             "processes": ("run_until_stopped",),
-            "server_end": ("Quota", "ServerEnd"),
+            "server_end": (
+                "ParentEnd",
+                "Quota",
+                "ServerEnd",
+            ),
             "serving": ("serve",),
             "topics": ("ServerState",),
             "worker_end": ("WorkerEnd",),

@@ -1,4 +1,4 @@
-"""The server's end of the network: packets in, packets out, over one broker or several."""
+"""The server's ends of the network: one for its workers, and a region's for its parent."""
 
 from __future__ import annotations
 
@@ -18,25 +18,34 @@ import msgspec
 from dealfl.errors import BadBytes
 from dealfl.network.connection import Connection, Delivery, Will
 from dealfl.network.credentials import Credentials
-from dealfl.network.parent_end import ParentEnd
 from dealfl.network.pump import RealPump, carry
+from dealfl.network.server_link import ServerLink
 from dealfl.network.topics import LOBBY, ServerState, Topics
 from dealfl.protocol import (
     MAX_BYTES,
+    Announce,
     Asleep,
     Assembly,
     Assignment,
+    Declined,
     Erase,
+    Erased,
+    Fetch,
     Message,
     Published,
     Step,
     Unread,
+    Update,
     encode,
     split,
 )
 from dealfl.server import FromParent, Region, Server
 from dealfl.storage import log
 
+_UPWARD = (Announce, Declined, Update, Erased, Fetch)
+
+Take = Callable[[Sequence[Message], Callable[[], None]], None]
+Meet = Callable[[Sequence[str], str], None]
 _LOG = logging.getLogger("dealfl.network")
 _RETURNS_PER_S = 200.0  # workers that may connect again in a second
 _MAX_SENDERS = 100_000
@@ -491,3 +500,50 @@ class ServerEnd:
             count = self.dropped[user]
             _LOG.warning("%s: %s packets dropped: %s", user, count, reason, extra=extra)
             self._pump.change(partial(self._server.flag, worker, f"packet refused: {reason}"))
+
+
+class ParentEnd:
+    """Carries messages between a region and its parent, at whose broker the region is a device.
+
+    It follows the parent's epoch, takes each version that is published, and hands everything to the
+    pump of the region's server, so that one commit serves both sides. `take` gets messages of the
+    parent, and what acknowledges them; `meet` its path and schema.
+    """
+
+    def __init__(self, job: str, brokers: Sequence[Credentials], take: Take, meet: Meet) -> None:
+        self._name = brokers[0].user
+        self._take_messages = take
+        self._meet_parent = meet
+        self._link = ServerLink(
+            job, brokers, [self._name], self._take, self._met, follows_model=True
+        )
+        self.connection = self._link.connection
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the parent is at its broker."""
+        return self._link.is_served
+
+    def send(self, messages: Iterable[Message]) -> list[Message]:
+        """Send what is for the parent, as one packet; return what is for workers."""
+        others: list[Message] = []
+        upward: list[Message] = []
+        for message in messages:
+            (upward if isinstance(message, _UPWARD) else others).append(message)
+        if upward:
+            self._link.send(self._name, upward)
+        return others
+
+    def _take(self, delivery: Delivery) -> bool:
+        """Take a packet of the parent; return whether it is acknowledged later."""
+        if delivery.topic == f"{self._link.topics.model}/version" or not delivery.payload:
+            return False
+        messages = self._link.read(delivery)
+        if messages:
+            self._take_messages(messages, partial(self.connection.acknowledge, delivery))
+        return bool(messages)
+
+    def _met(self, state: ServerState, is_unknown: bool) -> None:
+        """Announce the region to a parent that may not know of it."""
+        if is_unknown:
+            self._meet_parent(state.path, state.schema)

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -18,15 +18,13 @@ from dealfl.jobs import Document, plan_without_data, read_job, read_privacy, rea
 from dealfl.masks import SERVER, Asker, find_bits
 from dealfl.network.control import Control
 from dealfl.network.credentials import Credentials, require_role
-from dealfl.network.enrolments import read_enrolment
-from dealfl.network.parent_end import ParentEnd
-from dealfl.network.processes import Health, report_health, run_together
-from dealfl.network.server_end import ServerEnd
-from dealfl.network.server_log import ServerLog
-from dealfl.server import ChangeLog, Ledger, Privacy, Region, Server
+from dealfl.network.processes import Health, read_enrolment, report_health, run_together
+from dealfl.network.server_end import ParentEnd, ServerEnd
+from dealfl.server import ChangeLog, Ledger, LedgerReader, Privacy, Region, Server, WorkerRow
 from dealfl.server.selection import make_selector
 from dealfl.storage import log
 
+_LOG_EVERY_S = 1.0
 _KEPT_ROUNDS = 1_000  # whose history stays whole in the ledger
 CHANGES = ("erase", "remove", "certify")  # verbs for trusted operators only
 
@@ -166,3 +164,87 @@ class _Changes:
         self._end.emit(self._server.remove(worker, time.time()))
         log("worker removed", worker=worker, reason=operator)
         return {"removed": worker, "digest": self._server.model.digest()}
+
+
+class ServerLog:
+    """Logs workers, rounds, updates, versions and erasures, each once.
+
+    It reads the ledger every second, after the commits: what the log says is durable, and `handle`
+    knows nothing of logs.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        reader: LedgerReader,
+        changed: ChangeLog,
+        workers: Callable[[], Mapping[str, WorkerRow]],
+    ) -> None:
+        self._job, self._reader, self._changed, self._workers = job, reader, changed, workers
+        self._known = dict(workers())
+        self._seen = changed.since(0)[1]
+        rounds, versions = reader.round_history(most=1), reader.versions(most=1)
+        self._round = rounds[-1].number - (rounds[-1].closed_s is None) if rounds else 0
+        self._version = versions[-1].number if versions else 0
+        self._erasures = reader.count_erasures()
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Log until stopped."""
+        while not stopped.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), _LOG_EVERY_S)
+            self.note()
+
+    def note(self) -> None:
+        """Log what is new."""
+        self._note_workers()
+        for row in self._reader.round_history(self._round):
+            if row.closed_s is None:
+                continue
+            self._round = row.number
+            log(
+                "round closed",
+                job=self._job,
+                round=row.number,
+                reason=row.reason,
+                selected=row.selected,
+                replied=row.replied,
+                declined=row.declined,
+                learned=row.learned,
+                evicted=row.evicted,
+                energy_j=row.energy_j,
+            )
+        for version in self._reader.versions(self._version):
+            self._version = version.number
+            number, erased = version.number, version.erased
+            log(
+                "version published",
+                job=self._job,
+                round=version.round,
+                number=number,
+                erased=erased,
+            )
+        self._note_erasures()
+
+    def _note_workers(self) -> None:
+        names, self._seen = self._changed.since(self._seen)
+        workers = self._workers()
+        for name in names:
+            row, before = workers.get(name), self._known.get(name, WorkerRow(name))
+            if row is None:
+                continue
+            self._known[name] = row
+            if row.incarnation > before.incarnation:
+                log("worker joined", job=self._job, worker=name, incarnation=row.incarnation)
+            if row.flag and row.flag != before.flag:
+                log("worker flagged", job=self._job, worker=name, reason=row.flag, level="warning")
+            if row.counted > before.counted:
+                log("update counted", job=self._job, worker=name, sequence=row.counted)
+
+    def _note_erasures(self) -> None:
+        requested, shown = self._reader.count_erasures()
+        if requested > self._erasures[0]:
+            log("erasures recorded", job=self._job, count=requested - self._erasures[0])
+        if shown > self._erasures[1]:
+            log("erasures published", job=self._job, count=shown - self._erasures[1])
+        self._erasures = (requested, shown)

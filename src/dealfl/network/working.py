@@ -26,7 +26,6 @@ from dealfl.learners import cycles_of
 from dealfl.masks import WORKER, Masker, find_bits
 from dealfl.network.connection import describe, first_of
 from dealfl.network.credentials import Credentials, require_role
-from dealfl.network.enrolments import read_enrolment
 from dealfl.network.feed import Feed
 from dealfl.network.machine import (
     InterfaceCounters,
@@ -34,8 +33,7 @@ from dealfl.network.machine import (
     open_clock,
 )
 from dealfl.network.predict_socket import PredictSocket
-from dealfl.network.processes import Health, report_health, run_together
-from dealfl.network.riding import Lookout
+from dealfl.network.processes import Health, read_enrolment, report_health, run_together
 from dealfl.network.worker_end import WorkerEnd
 from dealfl.power import Phone, PhoneSpending, load_phone, phone
 from dealfl.power.meters import make_meter
@@ -43,6 +41,8 @@ from dealfl.settings import read_section
 from dealfl.storage import keep_freed_memory, replace_file
 from dealfl.worker import Journal, MeasuredMeter, PhoneMeter, State, Worker, WorkerKeys
 
+_LOOK_S = 0.2  # between two looks at the counters
+_IDLE_S = 1.0  # between two looks at whether a worker waits for a ride
 _FEED_S = 1.0
 _PROGRESS_S = 5.0
 _SILENCE_S = 10.0  # after which a call ends
@@ -372,3 +372,50 @@ async def _take(feed: Feed, end: WorkerEnd, health: Health, stopped: asyncio.Eve
     if rows:
         end.wake(name)
     return rows > 0
+
+
+class Lookout:
+    """Lets sleeping workers call while other traffic of the machine has the radio on.
+
+    A running command of the user tells of other traffic. Without one, the counters of the network
+    interfaces do, which are read while a worker waits for a ride and the connection is closed: none
+    of their bytes are then the worker's own.
+    """
+
+    def __init__(
+        self,
+        workers: Mapping[str, Worker],
+        counters: InterfaceCounters,
+        device: MachineDevice,
+        end: WorkerEnd,
+    ) -> None:
+        self._workers = workers
+        self._counters = counters
+        self._device = device
+        self._end = end
+        self._looked_s = time.monotonic()
+        self._pause_s = _IDLE_S
+        device.follow(self.look)
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Look until stopped."""
+        while not stopped.is_set():
+            self.look()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), self._pause_s)
+
+    def look(self) -> None:
+        """Let workers that wait for a ride call if there is other traffic."""
+        before_s, self._looked_s = self._looked_s, time.monotonic()
+        self._pause_s = _IDLE_S
+        now_s = time.time()
+        waiting = [name for name, worker in self._workers.items() if worker.wants_ride(now_s)]
+        if not waiting or not self._end.connection.is_resting:
+            self._counters.forget()
+            return
+        is_active = self._device.network_active
+        if is_active is None:
+            is_active = self._counters.look()
+            self._pause_s = _LOOK_S
+        for name in waiting if is_active else ():
+            self._end.ride(name, max(before_s, self._device.told_s))

@@ -44,8 +44,14 @@ from dealfl.simulate.outcome import (
     find_better_clock,
     fleet_energy,
 )
-from dealfl.simulate.recalled import Recalled
-from dealfl.simulate.simulation import SERVER, Arrives, FleetSimulation, FleetState, Network
+from dealfl.simulate.simulation import (
+    SERVER,
+    Arrives,
+    FleetSimulation,
+    FleetState,
+    Network,
+    Recalled,
+)
 from dealfl.simulate.split import Split, split_examples
 from dealfl.simulate.traffic import Askers, Traffic
 from dealfl.simulate.vault import Vault, VaultState

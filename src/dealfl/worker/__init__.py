@@ -9,7 +9,6 @@ from dealfl.worker.device import (
     Meter,
     PhoneMeter,
 )
-from dealfl.worker.hibernation import Hibernated, Identity
 from dealfl.worker.journal import Journal, Record, State
 from dealfl.worker.models import Memory, ResidentModel, WorkerKeys
 from dealfl.worker.schemes import (
@@ -25,7 +24,7 @@ from dealfl.worker.schemes import (
     find_scheme,
 )
 from dealfl.worker.trainer import Accepted
-from dealfl.worker.worker import Worker
+from dealfl.worker.worker import Hibernated, Identity, Worker
 
 __all__ = [
     "COMPARED",

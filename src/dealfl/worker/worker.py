@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from numpy.typing import NDArray
@@ -41,11 +41,9 @@ from dealfl.protocol import (
     problem_of,
 )
 from dealfl.worker.device import MIN_BATTERY, Device, DeviceNow, Meter, NoSignals, always
-from dealfl.worker.hibernation import Hibernated, Identity
 from dealfl.worker.journal import Call, Journal, State
-from dealfl.worker.masking import Masking, UnderMasks, Unmasked
 from dealfl.worker.models import LocalModel, Recovery, ResidentModel, WorkerKeys, remove_pages
-from dealfl.worker.outbox import Outbox
+from dealfl.worker.outbox import Masking, Outbox, UnderMasks, Unmasked
 from dealfl.worker.schemes import exact_fraction, find_scheme
 from dealfl.worker.trainer import Accepted, Trainer
 
@@ -281,6 +279,44 @@ def _call_at_s(call: Call) -> float:
     if call.enough_s is None:
         return call.until_s
     return min(call.until_s, call.enough_s + call.ride_s)
+
+
+class Identity(NamedTuple):
+    """What a worker of a fleet has for itself."""
+
+    name: str
+    meter: Meter
+    device: DeviceNow
+    clock: Signalled
+    min_battery: float
+    secret: bytes  # draws the records held back
+    masker: Masker | None = None
+
+
+class Hibernated(msgspec.Struct, array_like=True):
+    """What remains of a worker of a simulation while another uses its memory.
+
+    An open journal, a learner and the parts of a worker take about 350 KB. What differs between two
+    workers of a fleet are the rows of the journal, a name, a device and a few flags: some hundred
+    bytes and the examples. The live model of a resident worker stays in memory: if it were built
+    again, it would swap other pages, and cost another energy.
+    """
+
+    rows: bytes  # of its journal
+    term: int
+    must_announce: bool
+    reconnected: bool
+    rides: bool
+
+    # as the rows say
+    is_calling: bool
+    waits_for_ride: bool
+    is_asleep: bool
+    ride_from_s: float
+    waiting: int  # examples
+    version: int  # of the published model
+    next_send_s: float | None
+    has_outgoing: bool
 
 
 class Worker:

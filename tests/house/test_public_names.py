@@ -60,12 +60,13 @@ def test_the_public_names_of_learners() -> None:
 def test_the_public_names_of_power() -> None:
     assert sorted(dealfl.power.__all__) == [
         "BaseLoad", "CLOCKS", "Calibration", "Energy", "EnergyModel", "FULL", "Fit",
-        "FrequencyControl", "GOVERNORS", "OperatingPoint", "OwnTraffic", "PHONES", "Phone",
-        "PhoneClock", "PhoneSpending", "Profile", "QUICK", "RADIOS", "REFERENCE_HZ", "Radio",
-        "SPEED_BAND", "Signalled", "Spent", "TARGET_ERROR", "TimeEstimate", "Traffic",
+        "FrequencyControl", "GOVERNORS", "Kind", "METERS", "MachineState", "MeasuredCommand",
+        "Meter", "OperatingPoint", "OwnTraffic", "PHONES", "Phone", "PhoneClock",
+        "PhoneSpending", "Profile", "QUICK", "RADIOS", "REFERENCE_HZ", "Radio", "Reading",
+        "SPEED_BAND", "Signalled", "Source", "Spent", "TARGET_ERROR", "TimeEstimate", "Traffic",
         "Training", "TrainingTime", "calibrate", "charge_per_cycle_c", "clock_hz",
-        "efficient_frontier", "governor", "load_phone", "machine_clock", "phone",
-        "phone_clock",
+        "efficient_frontier", "governor", "load_phone", "machine_clock", "make_meter",
+        "measure_command", "phone", "phone_clock", "read_machine",
     ]  # fmt: skip
 
 

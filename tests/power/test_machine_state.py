@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadInput, DealError, UnknownName
-from dealfl.power.meters import MachineState, make_meter, read_machine
+from dealfl.power import MachineState, make_meter, read_machine
 from tests.power.test_meter_sysfs import supply, tree, zone
 
 LAPTOP = {

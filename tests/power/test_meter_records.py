@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadInput
-from dealfl.power.meters.base import MonsoonMeter
+from dealfl.power.meters import MonsoonMeter
 
 MAIN = "Time(ms),Main(mA),Main Voltage(V)\n"
 

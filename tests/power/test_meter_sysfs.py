@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import DealError
-from dealfl.power.meters import Kind
-from dealfl.power.meters.machine import BatteryMeter, RaplMeter, best_meter
+from dealfl.power.meters import BatteryMeter, Kind, RaplMeter, best_meter
 
 RANGE_UJ = 262_143_328_850
 

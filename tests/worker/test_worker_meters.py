@@ -8,8 +8,7 @@ import pytest
 
 from dealfl.errors import DealError
 from dealfl.learners import cycles_of
-from dealfl.power import PHONES, PhoneSpending, Training
-from dealfl.power.meters import Kind, Reading, Source, make_meter
+from dealfl.power import PHONES, Kind, PhoneSpending, Reading, Source, Training, make_meter
 from dealfl.protocol.messages import Declined, Published
 from dealfl.worker import Cost, Device, MeasuredMeter, PhoneMeter
 from tests.federation.parts import FixedMeter, assignment, bayes, row, updates, welcomed

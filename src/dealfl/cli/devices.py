@@ -28,8 +28,7 @@ from dealfl.cli.printing import (
 from dealfl.errors import BadInput
 
 if TYPE_CHECKING:
-    from dealfl.power import BaseLoad, Calibration, Fit, OperatingPoint, Phone
-    from dealfl.power.meters import MeasuredCommand
+    from dealfl.power import BaseLoad, Calibration, Fit, MeasuredCommand, OperatingPoint, Phone
 
 
 def _measure(arguments: argparse.Namespace) -> int:
@@ -38,7 +37,7 @@ def _measure(arguments: argparse.Namespace) -> int:
         raise BadInput(
             "no command to measure; write for example: dealfl devices measure -- sleep 1"
         )
-    from dealfl.power.meters import measure_command
+    from dealfl.power import measure_command
 
     as_json = arguments.json
     measured = measure_command(words, arguments.root, sys.stderr if as_json else None)

@@ -24,7 +24,7 @@ from dealfl.data.sources import (
     Source,
 )
 from dealfl.learners import learners_for
-from dealfl.power.meters import METERS
+from dealfl.power import METERS
 from dealfl.protocol import SELECTORS, Name, RewardWeights, Rules, Sleep
 from dealfl.settings import (
     FLAT,

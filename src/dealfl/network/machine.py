@@ -22,8 +22,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from dealfl.errors import BadInput
 from dealfl.jobs import MachineKeys
-from dealfl.power import Phone, Signalled, machine_clock
-from dealfl.power.meters import read_machine
+from dealfl.power import Phone, Signalled, machine_clock, read_machine
 from dealfl.settings import Share
 from dealfl.worker import Device
 

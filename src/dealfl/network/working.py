@@ -35,8 +35,7 @@ from dealfl.network.machine import (
 from dealfl.network.predict_socket import PredictSocket
 from dealfl.network.processes import Health, read_enrolment, report_health, run_together
 from dealfl.network.worker_end import WorkerEnd
-from dealfl.power import Phone, PhoneSpending, load_phone, phone
-from dealfl.power.meters import make_meter
+from dealfl.power import Phone, PhoneSpending, load_phone, make_meter, phone
 from dealfl.settings import read_section
 from dealfl.storage import keep_freed_memory, replace_file
 from dealfl.worker import Journal, MeasuredMeter, PhoneMeter, State, Worker, WorkerKeys

@@ -1,4 +1,4 @@
-"""Energy models of phones, their clocks and governors, training times and their calibration.
+"""Energy models of phones, their clocks and governors, meters, training times and calibration.
 
 >>> from dealfl.power import efficient_frontier, phone
 >>> efficient_frontier(phone("honor"))[0].frequency_hz
@@ -23,7 +23,18 @@ if TYPE_CHECKING:
     from dealfl.power.energy import Energy, EnergyModel
     from dealfl.power.frequency import FrequencyControl, charge_per_cycle_c, efficient_frontier
     from dealfl.power.governors import GOVERNORS, governor
-    from dealfl.power.phone_clocks import CLOCKS, PhoneClock, phone_clock
+    from dealfl.power.meters import (
+        METERS,
+        Kind,
+        MachineState,
+        MeasuredCommand,
+        Meter,
+        Reading,
+        Source,
+        make_meter,
+        measure_command,
+        read_machine,
+    )
     from dealfl.power.profiles import (
         PHONES,
         RADIOS,
@@ -36,7 +47,14 @@ if TYPE_CHECKING:
         phone,
     )
     from dealfl.power.radio import OwnTraffic, Radio, Traffic
-    from dealfl.power.spending import PhoneSpending, Spent, Training
+    from dealfl.power.spending import (
+        CLOCKS,
+        PhoneClock,
+        PhoneSpending,
+        Spent,
+        Training,
+        phone_clock,
+    )
     from dealfl.power.training_time import REFERENCE_HZ, TimeEstimate, TrainingTime
 else:
     __getattr__ = load_when_used(
@@ -68,10 +86,17 @@ else:
                 "GOVERNORS",
                 "governor",
             ),
-            "phone_clocks": (
-                "CLOCKS",
-                "PhoneClock",
-                "phone_clock",
+            "meters": (
+                "METERS",
+                "Kind",
+                "MachineState",
+                "MeasuredCommand",
+                "Meter",
+                "Reading",
+                "Source",
+                "make_meter",
+                "measure_command",
+                "read_machine",
             ),
             "profiles": (
                 "PHONES",
@@ -90,9 +115,12 @@ else:
                 "Traffic",
             ),
             "spending": (
+                "CLOCKS",
+                "PhoneClock",
                 "PhoneSpending",
                 "Spent",
                 "Training",
+                "phone_clock",
             ),
             "training_time": (
                 "REFERENCE_HZ",
@@ -107,6 +135,7 @@ __all__ = [
     "CLOCKS",
     "FULL",
     "GOVERNORS",
+    "METERS",
     "PHONES",
     "QUICK",
     "RADIOS",
@@ -119,6 +148,10 @@ __all__ = [
     "EnergyModel",
     "Fit",
     "FrequencyControl",
+    "Kind",
+    "MachineState",
+    "MeasuredCommand",
+    "Meter",
     "OperatingPoint",
     "OwnTraffic",
     "Phone",
@@ -126,7 +159,9 @@ __all__ = [
     "PhoneSpending",
     "Profile",
     "Radio",
+    "Reading",
     "Signalled",
+    "Source",
     "Spent",
     "TimeEstimate",
     "Traffic",
@@ -139,6 +174,9 @@ __all__ = [
     "governor",
     "load_phone",
     "machine_clock",
+    "make_meter",
+    "measure_command",
     "phone",
     "phone_clock",
+    "read_machine",
 ]

@@ -12,9 +12,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from dealfl.errors import DealError
-from dealfl.power import PhoneSpending, Signalled, Spent, Training
-from dealfl.power.meters import Meter as PowerMeter
-from dealfl.power.meters import Reading
+from dealfl.power import Meter as PowerMeter
+from dealfl.power import PhoneSpending, Reading, Signalled, Spent, Training
 
 MIN_BATTERY = 0.15
 _NOTHING = Spent()

@@ -1,4 +1,4 @@
-"""The rule of the roster, worker by worker: `dealfl.server.candidates` has it on columns."""
+"""The rule of the roster, worker by worker: `dealfl.server.roster` has it on columns."""
 
 import heapq
 import math
@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from dealfl.protocol import Rules
 from dealfl.server import WorkerRow
-from dealfl.server.candidates import MAX_WEIGHT
 from dealfl.server.predictions import Predictions
+from dealfl.server.roster import MAX_WEIGHT
 from dealfl.server.selection import Candidate
 
 _DAY_S = 86_400.0

@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from dealfl.learners import NaiveBayes
 from dealfl.server import RewardWeights, Rules, WorkerRow, compute_reward_parts
-from dealfl.server.candidates import MAX_WEIGHT, Columns
 from dealfl.server.predictions import Predictions
-from dealfl.server.roster import Roster
+from dealfl.server.roster import MAX_WEIGHT, Columns, Roster
 
 HALF_J = 0.05
 ROW = WorkerRow("w", waiting=10, battery=0.8, capacity_j=1e5)

@@ -17,7 +17,7 @@ from dealfl.learners import Learner
 from dealfl.protocol import Erased, Message, Rules, Step, check_id
 from dealfl.server.ledger import Ledger
 from dealfl.server.masked import Privacy
-from dealfl.server.relay import Relay
+from dealfl.server.publication import Relay
 from dealfl.server.selection import Selector
 from dealfl.server.server import Server
 from dealfl.server.uplink import Uplink

@@ -40,7 +40,7 @@ from dealfl.server.aggregation import Aggregation
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import UPLINK, UplinkState
 from dealfl.server.membership import Membership
-from dealfl.server.relay import Relay
+from dealfl.server.publication import Relay
 from dealfl.server.sums import POSTED
 
 _REACHED, _ANSWERS = f"{UPLINK} reached", f"{UPLINK} answers"

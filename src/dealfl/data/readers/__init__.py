@@ -14,6 +14,7 @@ from dealfl.data.readers.catalogued import (
 from dealfl.data.readers.content import (
     PACKINGS,
     Content,
+    as_text,
     open_bytes,
     read_lines,
     unpacked_name,
@@ -33,7 +34,6 @@ from dealfl.data.readers.libsvm import (
     read_libsvm,
     read_pairs,
 )
-from dealfl.data.readers.spreadsheet import as_text
 
 __all__ = [
     "DENSE_CELLS",

@@ -1,6 +1,7 @@
 """The content of data files, unpacked according to the suffix of their names."""
 
 import bz2
+import csv
 import gzip
 import io
 import lzma
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, TextIO, cast
 
-from dealfl.errors import BadBytes, BadInput
+from dealfl.errors import BadBytes, BadInput, needs_extra
 
+_SPREADSHEET = bytes.fromhex("d0cf11e0a1b11ae1")  # .xls
 PACKINGS = (".gz", ".xz", ".bz2", ".zip")  # of one file; archives of many need a member's name
 
 
@@ -159,3 +161,26 @@ _OPEN: dict[str, Callable[[str, BinaryIO, str | None], BinaryIO]] = {
     ".zip": _open_zip,
 }
 _DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError)
+
+
+def as_text(content: Content) -> Content:
+    """Return the first sheet of an old spreadsheet (.xls) as text; other content as it is.
+
+    Examples
+    --------
+    >>> as_text(Content("t.csv", b"1,2")).data
+    b'1,2'
+    """
+    if not content.data.startswith(_SPREADSHEET):
+        return content
+    with needs_extra("datasets", f"the spreadsheet {content.name}"):
+        from python_calamine import CalamineError, CalamineWorkbook
+    try:
+        with CalamineWorkbook.from_filelike(io.BytesIO(content.data)) as book:
+            rows = book.get_sheet_by_index(0).to_python()
+    except CalamineError as error:
+        problem = f"{content.name}: truncated or damaged ({error}); get the file again"
+        raise BadBytes(problem) from error
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return Content(content.name, text.getvalue().encode())

@@ -30,10 +30,9 @@ def test_a_desk_watches_a_run_from_its_start_and_ends_with_it(forks: Forks, tmp_
 def test_a_run_without_starlette_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from dealfl.cli import main
-    from dealfl.desk import child
+    from dealfl.cli import desk, main
 
-    monkeypatch.setattr(child, "find_spec", lambda _: None)
+    monkeypatch.setattr(desk, "find_spec", lambda _: None)
     job = tmp_path / "job.toml"
     job.write_text(TINY)
     assert main(["run", str(job), "--out", str(tmp_path / "run"), "--desk"]) == 1

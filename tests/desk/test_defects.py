@@ -13,7 +13,7 @@ from dealfl.desk import app as pages
 from dealfl.desk.app import Desk
 from dealfl.desk.guard import Door
 from dealfl.desk.sources import FolderSource
-from dealfl.desk.watching import Watch
+from dealfl.desk.view import Watch
 from dealfl.runs import RunFolder
 from dealfl.storage import log_to
 

@@ -14,7 +14,10 @@ only its owner can read. Pages are served until Ctrl-C. Other machines need TLS 
 
 import argparse
 import os
-from contextlib import AbstractContextManager, nullcontext
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from dealfl.cli.printing import (
@@ -25,17 +28,21 @@ from dealfl.cli.printing import (
     option,
     print_result,
 )
+from dealfl.errors import DealError
+
+_PARENT = "DEALFL_DESK_PARENT"  # in the environment: the process with which a desk ends
+_END_S = 5.0
 
 
 def _desk(arguments: argparse.Namespace) -> int:
-    from dealfl.desk import PARENT, Listening, open_source, serve_desk
+    from dealfl.desk import Listening, open_source, serve_desk
 
     listening = Listening(
         arguments.listen, arguments.port, arguments.tls_certificate, arguments.tls_key
     )
     listening.check()
     server = open_server(arguments.run_folder)
-    parent = int(os.environ.get(PARENT, "0"))
+    parent = int(os.environ.get(_PARENT, "0"))
     source = open_source(arguments.run_folder, server, expected=bool(parent))
 
     def announce(address: str, file: Path) -> None:
@@ -54,13 +61,38 @@ def _desk(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def show_desk(arguments: argparse.Namespace, folder: Path) -> AbstractContextManager[None]:
-    """Serve a desk of a run while a block runs, if the command has the option --desk."""
-    if not arguments.desk:
-        return nullcontext()
-    from dealfl.desk import start_child
+@contextmanager
+def show_desk(arguments: argparse.Namespace, folder: Path) -> Iterator[None]:
+    """Serve a desk of a run while a block runs, if the command has the option --desk.
 
-    return start_child(folder)
+    It is a child process, and prints its address to standard error.
+    """
+    if not arguments.desk:
+        yield
+        return
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise DealError("starlette and uvicorn are missing; pip install 'dealfl[desk]'")
+    import subprocess
+
+    from dealfl.storage import make_folder
+
+    make_folder(folder)
+    child = subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-m", "dealfl", "desk", str(folder)],
+        env=os.environ | {_PARENT: str(os.getpid())},
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr.fileno(),
+        start_new_session=True,  # Ctrl-C is for the run, which ends its desk
+    )
+    try:
+        yield
+    finally:
+        child.terminate()
+        try:
+            child.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
 
 
 DESK = option("--desk", action="store_true", help="serve a desk of the run meanwhile")

@@ -47,8 +47,7 @@ from dealfl.desk.pages import (
 )
 from dealfl.desk.sources import Certificate, Source
 from dealfl.desk.tasks import Task, Tasks
-from dealfl.desk.view import View
-from dealfl.desk.watching import Watch
+from dealfl.desk.view import View, Watch
 from dealfl.errors import DealError
 from dealfl.pages import page_file, plotly_script
 from dealfl.runs import RequestStatus, WorkerLine

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from dealfl.desk.app import Desk
 from dealfl.desk.guard import Door
 from dealfl.desk.sources import Source
-from dealfl.desk.watching import Watch
+from dealfl.desk.view import Watch
 from dealfl.errors import BadInput, DealError
 from dealfl.storage import log_to, replace_file
 

@@ -330,11 +330,11 @@ def sweep(
 def sweep_settings(
     fleet: Fleet,
     vary: Mapping[str, Sequence[object]],
-    seeds: int = 1,
-    verbose: bool = True,
-    processes: int = 1,
-    executor: AnyExecutor | None = None,
-    kept: KeptOutcomes | None = None,
+    seeds: int,
+    verbose: bool,
+    processes: int,
+    executor: AnyExecutor | None,
+    kept: KeptOutcomes | None,
 ) -> list[Setting]:
     """Return the outcomes of every combination of values, for each seed."""
     plain = {key: [plain_value(value) for value in values] for key, values in vary.items()}

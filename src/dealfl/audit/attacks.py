@@ -136,7 +136,7 @@ def _median(values: Iterable[float]) -> float:
 
 def try_attacks(
     subject: str,
-    trials: int = MIN_TRIALS,
+    trials: int,
     sizes: Sequence[int] = SIZES,
     seed: int = 0,
     report: Report = lambda _: None,

@@ -173,10 +173,9 @@ def serve_desk(
     source: Source,
     listening: Listening,
     *,
-    may_change: bool = False,
-    every_s: float = 0.0,
-    parent: int = 0,
-    announce: Callable[[str, Path], None] = lambda *_: None,
+    may_change: bool,
+    parent: int,
+    announce: Callable[[str, Path], None],
 ) -> None:
     """Serve a desk until SIGTERM or Ctrl-C, or until the process `parent` has ended."""
     listening.check()
@@ -192,7 +191,7 @@ def serve_desk(
         try:
             with log_to(source.folder / "desk.jsonl"):
                 asyncio.run(
-                    _serve(source, door, listening, listener, may_change, every_s, parent,
+                    _serve(source, door, listening, listener, may_change, parent,
                            lambda: announce(address, file))
                 )  # fmt: skip
         finally:
@@ -209,11 +208,10 @@ async def _serve(
     listening: Listening,
     listener: socket.socket,
     may_change: bool,
-    every_s: float,
     parent: int,
     ready: Callable[[], None],
 ) -> None:
-    watch = Watch(source, every_s)
+    watch = Watch(source)
     app = Desk(watch, door, may_change=may_change).make()
     config = uvicorn.Config(
         app,

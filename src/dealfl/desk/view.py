@@ -126,10 +126,9 @@ def _keep_last(known: dict[Any, Any], most: int) -> None:
 class Watch:
     """The view of a run, kept up to date; `version` increases with every change of it."""
 
-    def __init__(self, source: Source, every_s: float = 0.0) -> None:
+    def __init__(self, source: Source) -> None:
         self.source, self.view = source, View()
         self.version = 0
-        self._every_s = every_s or source.every_s
         self._wanted_s = -_STALE_S
         self._changed = asyncio.Condition()
         self._first = asyncio.Event()
@@ -141,7 +140,7 @@ class Watch:
             if time.monotonic() - self._wanted_s < _STALE_S:
                 await self._look()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), self._every_s)
+                await asyncio.wait_for(self._hurry.wait(), self.source.every_s)
             self._hurry.clear()
 
     async def _look(self) -> None:
@@ -170,7 +169,7 @@ class Watch:
 
     def want(self) -> None:
         """Keep the view up to date for a while."""
-        if time.monotonic() - self._wanted_s > self._every_s:
+        if time.monotonic() - self._wanted_s > self.source.every_s:
             self._hurry.set()
         self._wanted_s = time.monotonic()
 

@@ -231,7 +231,7 @@ class _Proof(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def check_proof(
-    proof: bytes, certificate: bytes, keys: Mapping[str, PublicKey], since: Head | None = None
+    proof: bytes, certificate: bytes, keys: Mapping[str, PublicKey], since: Head | None
 ) -> tuple[int, Head]:
     """Return the number of a certificate's entry, if a proof shows that it is in a log."""
     try:

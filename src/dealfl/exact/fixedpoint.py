@@ -197,7 +197,7 @@ class FixedPoint:
         """
         return self.rounded(values, first_row, clip=clip).astype(np.int64)
 
-    def rounded(self, values: Floats, first_row: int = 0, *, clip: bool = False) -> Floats:
+    def rounded(self, values: Floats, first_row: int, *, clip: bool = False) -> Floats:
         """Return the same integers as `quantise`, as floats.
 
         Parameters
@@ -217,7 +217,7 @@ class FixedPoint:
         return self._points(values, slice(None), lambda cell: (first_row + cell[0], cell[1]), clip)
 
     def quantise_stored(
-        self, values: Floats, columns: Indices, row_starts: Indices, *, clip: bool = False
+        self, values: Floats, columns: Indices, row_starts: Indices, *, clip: bool
     ) -> Int64s:
         """Return the integers of the stored values of a CSR matrix.
 

@@ -29,6 +29,7 @@ __all__ = ["Operation", "Subject", "check_interleaving", "check_learner", "rando
 
 Positions = Sequence[int]
 
+_STEPS = 12
 _DRIFT = 1e-6  # tolerance of models, which are floats; statistics are compared bit for bit
 
 
@@ -90,11 +91,11 @@ class Subject:
         return model
 
 
-def random_operations(generator: random.Random, pool: int, steps: int = 12) -> list[Operation]:
+def random_operations(generator: random.Random, pool: int) -> list[Operation]:
     """Return a random sequence with duplicates, re-adds, empty batches and complete removals."""
     counts: Counter[int] = Counter()
     operations = []
-    for _ in range(steps):
+    for _ in range(_STEPS):
         size = generator.choice((0, 1, 1, 1, 2, 3, 5))
         learns = not counts or generator.random() < 0.55
         if learns:

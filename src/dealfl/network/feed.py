@@ -231,7 +231,7 @@ class Feed:
         *,
         key: bytes,
         gateway: bool = False,
-        report: Callable[[str], None] = lambda _: None,
+        report: Callable[[str], None],
     ) -> None:
         self.left_bytes = 0  # not read yet
         self.problem = ""  # why no record can be stored now

@@ -20,7 +20,7 @@ async def hold(
     folder: KeyholderFolder,
     brokers: Sequence[Credentials],
     stopped: asyncio.Event,
-    health: Health = lambda _: None,
+    health: Health,
 ) -> None:
     """Answer the requests of a job's server until stopped."""
     settings = folder.settings

@@ -30,7 +30,6 @@ from dealfl.power.profiles import Phone
 
 _STEP_KHZ = 100_000  # for drivers without a table: Intel's ratio, and fine enough for AMD
 _CPU = Path("devices/system/cpu")
-_SYSFS = Path("/sys")
 _log = logging.getLogger("dealfl.power")
 
 
@@ -217,7 +216,7 @@ class CpufreqLimit:
 
 
 @contextmanager
-def cpufreq_limit(root: Path = _SYSFS, repair: Path | None = None) -> Iterator[FrequencyLimit]:
+def cpufreq_limit(root: Path, repair: Path | None) -> Iterator[FrequencyLimit]:
     """Limit this machine inside a `with` block and restore it at the end.
 
     If no limit can be set, one warning is logged and a `NoLimit` is used.

@@ -187,7 +187,7 @@ class FrequencyControl:
     (1402000000, 1805000000)
     """
 
-    def __init__(self, profile: Phone | None = None, limit: FrequencyLimit | None = None) -> None:
+    def __init__(self, profile: Phone | None, limit: FrequencyLimit | None = None) -> None:
         self._profile = profile
         self._limit = limit or NoLimit()
         self._points = profile.points if profile else ()

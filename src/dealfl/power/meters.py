@@ -214,7 +214,7 @@ class RaplMeter:
     measurements regularly: every 20 minutes is enough for a range of 262 kJ at 200 W.
     """
 
-    def __init__(self, root: str | Path = "/sys") -> None:
+    def __init__(self, root: str | Path) -> None:
         self._packages = _packages(Path(root) / "class" / "powercap")
         names = ", ".join(package.name for package in self._packages)
         self._source = Source(Kind.MEASURED, f"RAPL ({names})")
@@ -278,9 +278,7 @@ class BatteryMeter:
     gauge reports only the current, each read integrates it since the previous read.
     """
 
-    def __init__(
-        self, root: str | Path = "/sys", now_s: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, root: str | Path, now_s: Callable[[], float] = time.monotonic) -> None:
         self._supply = _find_battery(Path(root) / "class" / "power_supply")
         self._file = _gauge(self._supply)
         self._now_s = now_s
@@ -384,7 +382,7 @@ _BY_QUALITY: Mapping[str, Callable[[Path], Meter]] = {
 }
 
 
-def best_meter(root: str | Path = "/sys") -> tuple[Meter | None, dict[str, str]]:
+def best_meter(root: str | Path) -> tuple[Meter | None, dict[str, str]]:
     """Return the best meter that works on this machine, and why better ones do not.
 
     Examples
@@ -449,7 +447,7 @@ class MachineState:
     temperature_c: float | None = None  # of the hottest sensor
 
 
-def read_machine(root: str | Path = "/sys") -> MachineState:
+def read_machine(root: str | Path) -> MachineState:
     """Return the state of this machine, as far as the kernel shows it.
 
     Examples

@@ -43,9 +43,7 @@ class TrainingTime:
         for name in ("core_exponent", "clock_exponent"):
             require_number(name, getattr(self, name), minimum=-math.inf)
 
-    def scaled_operations(
-        self, operations: float, cores: float = 1.0, frequency_hz: float = REFERENCE_HZ
-    ) -> float:
+    def scaled_operations(self, operations: float, cores: float, frequency_hz: float) -> float:
         """Return F/(c^α f^β): the operations of one core at `REFERENCE_HZ` in the same time."""
         require_number("operations", operations, minimum=0.0)
         require_above_zero("cores", cores)
@@ -86,13 +84,12 @@ class TimeEstimate:
     observations: int = 0
 
     @classmethod
-    def prior(cls, time: TrainingTime, weight: float = _PRIOR_WEIGHT) -> "TimeEstimate":
+    def prior(cls, time: TrainingTime) -> "TimeEstimate":
         """Return an estimate before any observation."""
-        require_above_zero("weight", weight)
         require_above_zero("seconds_per_operation", time.seconds_per_operation)
         overhead_s = max(time.overhead_s, _MIN_OVERHEAD_S)
-        of_slope = weight / time.seconds_per_operation**2
-        return cls(time, (of_slope, 0.0, weight / overhead_s**2))
+        of_slope = _PRIOR_WEIGHT / time.seconds_per_operation**2
+        return cls(time, (of_slope, 0.0, _PRIOR_WEIGHT / overhead_s**2))
 
     def with_measurement(
         self,

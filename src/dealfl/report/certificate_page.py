@@ -29,8 +29,8 @@ def write_certificate_page(
     erasure: Erasure,
     certificate: Path,
     path: Path,
-    entry: int | None = None,
-    retrained: str | None = None,
+    entry: int | None,
+    retrained: str | None,
 ) -> None:
     """Write a page that explains a verified certificate, with what else was verified."""
     replace_file(
@@ -42,7 +42,7 @@ def write_certificate_page(
 
 
 def explain_certificate(
-    erasure: Erasure, name: str, entry: int | None = None, retrained: str | None = None
+    erasure: Erasure, name: str, entry: int | None, retrained: str | None
 ) -> str:
     """Return HTML that explains a verified certificate, with what else was verified."""
     persons, answered = (

@@ -205,6 +205,7 @@ def _describe(progress: SweepProgress, remaining: Remaining) -> str:
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _SHOWN_EVERY_S = 0.1
+_DRAWN = 32  # values of a curve
 
 
 def choose_view(stream: TextIO, title: str, verbose: bool = True) -> LiveView | PlainView:
@@ -322,13 +323,13 @@ def _present(progress: Progress, qualities: list[float]) -> list[tuple[str, Any]
     ]
 
 
-def sparkline(values: list[float], width: int = 32) -> str:
+def sparkline(values: list[float]) -> str:
     """Return the last values as small blocks, scaled from their minimum to their maximum.
 
     >>> sparkline([0.1, 0.5, 0.9])
     '▁▅█'
     """
-    shown = values[-width:]
+    shown = values[-_DRAWN:]
     if not shown:
         return ""
     low, high = min(shown), max(shown)

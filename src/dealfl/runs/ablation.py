@@ -139,7 +139,7 @@ def list_systems(fleet: FleetSpec) -> dict[str, FleetSpec]:
     return kept
 
 
-def ablate(fleet: FleetSpec, watcher: Watcher, processes: int = 1) -> Ablation:
+def ablate(fleet: FleetSpec, watcher: Watcher, processes: int) -> Ablation:
     """Run all systems of an ablation, and the baselines along their thresholds."""
     systems = list_systems(fleet)
     curves = {

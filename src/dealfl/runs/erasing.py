@@ -52,6 +52,7 @@ from dealfl.storage import log, replace_file
 from dealfl.worker import Journal, State
 
 _POLL_S = 0.2
+_WAIT_S = 60.0  # for a run that is under way
 _RUNNING = "the run is under way: its workers forget now, and it certifies that when it ends"
 _STOPPED = "the run is stopped: --resume carries the request out, --discard deletes all examples"
 _MIN_ID = 8  # digits of an example's id
@@ -108,7 +109,7 @@ def erase_owners(
     *,
     requested_by: str,
     examples: Sequence[str] = (),
-    wait_s: float = 60.0,
+    wait_s: float = _WAIT_S,
     progress: Callable[[str], None] = lambda _: None,
 ) -> ErasureResult:
     """Erase persons or examples from a run, and write a certificate.
@@ -141,8 +142,8 @@ def complete_erasure(
     run: RunFolder,
     new: ErasureRequest,
     *,
-    wait_s: float = 60.0,
-    progress: Callable[[str], None] = lambda _: None,
+    wait_s: float,
+    progress: Callable[[str], None],
 ) -> ErasureResult:
     """Carry out a request in the queue of a run, or wait for its process; write a certificate."""
     before = erased_before(run)
@@ -208,13 +209,11 @@ def _fold(name: str) -> str:
     return "".join(letter for letter in parts if not unicodedata.combining(letter))
 
 
-def readmit_owners(
-    run: RunFolder, owners: Sequence[str], *, requested_by: str, wait_s: float = 60.0
-) -> int:
+def readmit_owners(run: RunFolder, owners: Sequence[str], *, requested_by: str) -> int:
     """Readmit persons who were erased and consent again; their old examples stay erased."""
     new = _file(run, ErasureRequest.readmitting(owners, run.owners_key(), requested_by))
     before = erased_before(run)
-    _apply(run, new, wait_s, lambda _: None)
+    _apply(run, new, _WAIT_S, lambda _: None)
     return sum(split_entry(entry)[1] in before for entry in new.entries)
 
 

@@ -50,7 +50,7 @@ class RunFolder:
         raise BadInput(f"{path} {what}; give a run folder or a ledger file")
 
     @classmethod
-    def for_job(cls, name: str, *, latest: bool = False) -> RunFolder:
+    def for_job(cls, name: str, *, latest: bool) -> RunFolder:
         """Return the folder in runs/ for the next run of a job; a finished run keeps its folder."""
         run = cls(Path(RUNS) / name)
         for number in count(2):

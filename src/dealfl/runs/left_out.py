@@ -98,9 +98,7 @@ def readmit_left_out(run: RunFolder, names: Sequence[str]) -> int:
     return len(known)
 
 
-def without_erased(
-    fleet: FleetSpec, run: RunFolder, warn: Callable[[str], None] = lambda _: None
-) -> FleetSpec:
+def without_erased(fleet: FleetSpec, run: RunFolder, warn: Callable[[str], None]) -> FleetSpec:
     """Return a fleet whose data are read without the persons that the run leaves out."""
     if not (lists := _carried(run)):
         return fleet

@@ -46,17 +46,12 @@ class Watcher(Protocol):
 class NotedProgress(Watcher):
     """A watcher that saves the progress once a second, and calls another watcher."""
 
-    def __init__(
-        self,
-        watcher: Watcher,
-        save: Callable[[RunProgress], None],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._watcher, self._save, self._clock = watcher, save, clock
-        self._last = RunProgress("", 0, 0, 0, "", clock())
+    def __init__(self, watcher: Watcher, save: Callable[[RunProgress], None]) -> None:
+        self._watcher, self._save = watcher, save
+        self._last = RunProgress("", 0, 0, 0, "", time.time())
 
     def _note(self, progress: RunProgress) -> None:
-        self._last = replace(progress, updated_s=self._clock())
+        self._last = replace(progress, updated_s=time.time())
         self._save(self._last)
 
     def start_scheme(self, scheme: str, number: int, of: int) -> None:
@@ -67,7 +62,7 @@ class NotedProgress(Watcher):
     def show_progress(self, progress: Progress) -> None:
         """Save the number of closed rounds, if the last save is old."""
         last = self._last
-        if self._clock() - last.updated_s >= _WRITTEN_EVERY_S or not last.where:
+        if time.time() - last.updated_s >= _WRITTEN_EVERY_S or not last.where:
             self._note(replace(last, rounds=progress.rounds, where=str(progress)))
         self._watcher.show_progress(progress)
 

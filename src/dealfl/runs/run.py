@@ -104,11 +104,10 @@ class Run:
         start_from: Path | None = None,
         keep_data: bool = True,
         processes: int = 1,
-        clock: Callable[[], float] = time.monotonic,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._warn = warn
-        self._fleet, self._folder, self._start_from, self._clock = fleet, folder, start_from, clock
+        self._fleet, self._folder, self._start_from = fleet, folder, start_from
         self._keep_data = keep_data and not isinstance(folder, NoFolder)
         own, others = fleet.job.scheme, (*_BASELINES, _OWN) if compare else ()
         self.schemes = [own, *(scheme for scheme in others if scheme != own)]
@@ -199,7 +198,7 @@ class Run:
         poll: Callable[[], None] = lambda: None,
     ) -> Outcome:
         with closing(self._start(scheme, split, show)) as run:
-            logged, saved_s, saving_s = len(run.rounds), self._clock(), 0.0
+            logged, saved_s, saving_s = len(run.rounds), time.monotonic(), 0.0
             applied = set[Path]()  # earlier schemes may have applied requests before
             self._apply_requests(run, applied)
 
@@ -209,13 +208,13 @@ class Run:
                 logged = len(run.rounds)
                 self._apply_requests(run, applied)
                 poll()
-                start_s = self._clock()
+                start_s = time.monotonic()
                 if start_s <= saved_s + max(_SAVE_EVERY_S, saving_s / _SAVING_SHARE):
                     return
                 saving_s = max(saving_s, run.size_bytes / _SAVED_BYTES_PER_S)
                 if start_s > saved_s + saving_s / _SAVING_SHARE:
                     self._save_progress(scheme, run)
-                    saved_s = self._clock()
+                    saved_s = time.monotonic()
                     saving_s = saved_s - start_s
 
             run.pump(lambda: self._stopped, after_step)

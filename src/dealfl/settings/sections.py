@@ -152,7 +152,7 @@ def key_rows(section: Callable[..., Any]) -> dict[str, str]:
     return {key: f"{' | '.join(cells)} |" for key, cells in key_cells(section).items()}
 
 
-def key_table(title: str, section: Callable[..., Any], without: Collection[str] = ()) -> str:
+def key_table(title: str, section: Callable[..., Any], without: Collection[str]) -> str:
     """Return the keys of a section as a Markdown table."""
     first = (section.__doc__ or "").partition("\n")[0]
     lines = [f"#### {title}\n\n{first}\n"]
@@ -200,7 +200,7 @@ def _require_keys(
     name: str,
     table: Mapping[str, object],
     keys: Mapping[str, Key],
-    tag: str = "",
+    tag: str,
 ) -> None:
     """Reject a table that has an unknown key."""
     valid = {*keys, tag} if tag else set(keys)

@@ -30,7 +30,7 @@ class Crew(Mapping[str, "Member"]):
         identify: Callable[[str], Identity],
         make: Callable[[Identity, Journal], Worker],
         seed: int,
-        most_awake: int | None = None,  # by default by the size of the fleet
+        most_awake: int | None,  # by default by the size of the fleet
     ) -> None:
         self._members = {name: Member(name, self) for name in names}
         self._identify = identify

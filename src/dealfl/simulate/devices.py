@@ -91,7 +91,7 @@ class Devices(Struct, frozen=True, kw_only=True):
 
 
 def read_devices(
-    document: Document, rtt_s: float | None = None, tail_s: float | None = None
+    document: Document, rtt_s: float | None, tail_s: float | None
 ) -> tuple[Devices, ...]:
     """Return all groups of devices, each with the profile of its phone and the radio it uses."""
     groups = read_tables(document, Devices, "devices")

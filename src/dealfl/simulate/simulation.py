@@ -364,7 +364,7 @@ class FleetSimulation(Simulation):
         keys: RadioKeys,
         askers: Mapping[str, Askers],
         awake: Callable[[str, int], Iterator[tuple[float, float]]],
-        keyholder: Keyholder | None = None,
+        keyholder: Keyholder | None,
     ) -> None:
         super().__init__(server, workers, network, keyholder=keyholder)
         self._dropout_share = dropout_share

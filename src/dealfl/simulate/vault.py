@@ -43,7 +43,7 @@ class Vault:
         job: str,
         names: Iterable[str],
         bits: int | None,  # that every sum fits
-        state: VaultState | None = None,
+        state: VaultState | None,
     ) -> None:
         require_cryptography()
         self.journal = KeyholderJournal()

@@ -131,7 +131,7 @@ def log(
 
 
 def configure_logs(
-    path: Path | None = None,
+    path: Path | None,
     level: str = "info",
     *,
     largest_bytes: int = _LARGEST_BYTES,

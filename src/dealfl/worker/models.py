@@ -116,7 +116,7 @@ class ResidentModel:
     """The live model of a journal's learned records."""
 
     def __init__(
-        self, journal: Journal, make: Callable[[], Learner], memory: Memory | None = None
+        self, journal: Journal, make: Callable[[], Learner], memory: Memory | None
     ) -> None:
         make().require_packages()
         self.journal = journal

@@ -56,7 +56,7 @@ class Trainer:
         resident: ResidentModel | None,
         key: bytes,
         *,
-        tests_drift: bool = False,
+        tests_drift: bool,
     ) -> None:
         self._journal = journal
         self._learner = learner

@@ -60,7 +60,7 @@ def open_bytes(data: Path | Content) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def open_text(data: Path | Content, encoding: str = "utf-8") -> Iterator[TextIO]:
+def open_text(data: Path | Content, encoding: str) -> Iterator[TextIO]:
     """Open a file or a content as text; line ends are kept."""
     with open_bytes(data) as stream:
         codec = "utf-8-sig" if encoding == "utf-8" else encoding

@@ -181,7 +181,7 @@ def widen_limits(low: float, high: float) -> tuple[float, float]:
 
 
 def propose_features(
-    columns: Sequence[Found], roles: Roles, *, keep: bool = False
+    columns: Sequence[Found], roles: Roles, *, keep: bool
 ) -> tuple[dict[str, Column], dict[str, str]]:
     """Return the columns that are features, and why others are not; BadInput if none is.
 

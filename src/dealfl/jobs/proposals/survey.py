@@ -52,7 +52,7 @@ _WITH_POINT = re.compile(r"-?\d+\.\d+")
 
 
 def detect_layout(
-    path: Path, *, delimiter: str = "", header: bool | None = None, skip_lines: int = 0
+    path: Path, *, delimiter: str, header: bool | None, skip_lines: int
 ) -> tuple[Layout, bool]:
     """Return how a file is laid out, and whether it is LIBSVM's text; what is given counts."""
     require_rows(path)
@@ -204,7 +204,6 @@ class Found:
     numbers: int = 0
     dates: int = 0
     texts: int = 0
-    infinite: int = 0
     other_dates: int = 0
     decorated: int = 0
     stray: str = ""
@@ -285,7 +284,7 @@ class Found:
             if is_missing(cell):
                 self.missing += count
             elif math.isinf(layout.read_number(cell)):
-                self.infinite += count
+                continue  # neither a number nor a text
             elif not math.isnan(day := find_date(cell)):
                 days += [day] * count
             else:

@@ -208,7 +208,7 @@ def add_rounded_gram(
     return True
 
 
-def _product(rows: NDArray[np.floating], signs: Int64s | None = None) -> NDArray[np.floating]:
+def _product(rows: NDArray[np.floating], signs: Int64s | None) -> NDArray[np.floating]:
     """Return the sum of the products of rows; numpy computes one half of a symmetric matrix."""
     if signs is None:
         return np.asarray(rows.T @ rows)

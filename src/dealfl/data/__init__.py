@@ -12,7 +12,7 @@ from dealfl.loading import load_when_used
 
 if TYPE_CHECKING:
     from dealfl.data.catalog import CATALOG, find_dataset, yearpredictionmsd_like
-    from dealfl.data.data_files import Directories, Finding, State, check, fetch, load
+    from dealfl.data.data_files import Directories, State, check, fetch, load
     from dealfl.data.dataset import DataFile, Dataset, Domain, Task
     from dealfl.data.examples import Examples, split_by_label, split_by_owner, split_uniformly
     from dealfl.data.readers import Content, Table
@@ -27,7 +27,6 @@ else:
             ),
             "data_files": (
                 "Directories",
-                "Finding",
                 "State",
                 "check",
                 "fetch",
@@ -61,7 +60,6 @@ __all__ = [
     "Directories",
     "Domain",
     "Examples",
-    "Finding",
     "State",
     "Table",
     "Task",

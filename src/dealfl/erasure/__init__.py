@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         verify_certificate,
         write_certificate,
     )
-    from dealfl.erasure.log import CertificateLog, Head, check_proof, read_head
+    from dealfl.erasure.log import CertificateLog, check_proof, read_head
     from dealfl.erasure.requests import (
         EXAMPLE,
         READMISSION,
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
         split_entry,
     )
     from dealfl.erasure.signing import (
-        PublicKey,
-        SigningKey,
         load_keys,
         open_signing_key,
         rotate_signing_key,
@@ -67,7 +65,6 @@ else:
             ),
             "log": (
                 "CertificateLog",
-                "Head",
                 "check_proof",
                 "read_head",
             ),
@@ -92,8 +89,6 @@ else:
                 "split_entry",
             ),
             "signing": (
-                "PublicKey",
-                "SigningKey",
                 "load_keys",
                 "open_signing_key",
                 "rotate_signing_key",
@@ -110,14 +105,11 @@ __all__ = [
     "Erasure",
     "ErasureRequest",
     "Evidence",
-    "Head",
     "MaskedSums",
     "ModelVersion",
     "Outstanding",
-    "PublicKey",
     "RecordedErasure",
     "ReleaseRule",
-    "SigningKey",
     "check_proof",
     "commit_to",
     "complete_certificates",

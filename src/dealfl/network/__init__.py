@@ -9,26 +9,24 @@ from dealfl.loading import load_when_used
 
 if TYPE_CHECKING:
     from dealfl.network.broker import Broker, BrokerSettings
-    from dealfl.network.brokers import BROKER_KINDS, create_broker, open_broker
+    from dealfl.network.brokers import create_broker, open_broker
     from dealfl.network.control import Control, ask
     from dealfl.network.credentials import Credentials, read_credentials, write_credentials
-    from dealfl.network.feed import Feed
     from dealfl.network.holding import hold
     from dealfl.network.processes import run_until_stopped
     from dealfl.network.server_end import ParentEnd, Quota, ServerEnd
     from dealfl.network.serving import serve
     from dealfl.network.topics import ServerState
     from dealfl.network.worker_end import WorkerEnd
-    from dealfl.network.working import CallResult, Orders, open_workers, work, work_once
+    from dealfl.network.working import Orders, open_workers, work, work_once
 else:
     __getattr__ = load_when_used(
         __name__,
         {
             "broker": ("Broker", "BrokerSettings"),
-            "brokers": ("BROKER_KINDS", "create_broker", "open_broker"),
+            "brokers": ("create_broker", "open_broker"),
             "control": ("Control", "ask"),
             "credentials": ("Credentials", "read_credentials", "write_credentials"),
-            "feed": ("Feed",),
             "holding": ("hold",),
             "processes": ("run_until_stopped",),
             "server_end": (
@@ -39,18 +37,15 @@ else:
             "serving": ("serve",),
             "topics": ("ServerState",),
             "worker_end": ("WorkerEnd",),
-            "working": ("CallResult", "Orders", "open_workers", "work", "work_once"),
+            "working": ("Orders", "open_workers", "work", "work_once"),
         },
     )
 
 __all__ = [
-    "BROKER_KINDS",
     "Broker",
     "BrokerSettings",
-    "CallResult",
     "Control",
     "Credentials",
-    "Feed",
     "Orders",
     "ParentEnd",
     "Quota",

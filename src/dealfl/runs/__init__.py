@@ -3,7 +3,7 @@
 from dealfl.runs.ablation import Ablation, ablate
 from dealfl.runs.backups import MANIFEST, Copied, back_up, restore
 from dealfl.runs.changes import Changes, WorkerLine, read_changes
-from dealfl.runs.demo import Proof, run_demo
+from dealfl.runs.demo import run_demo
 from dealfl.runs.erasing import (
     ErasureResult,
     carry_out_queue,
@@ -16,7 +16,6 @@ from dealfl.runs.erasing import (
 )
 from dealfl.runs.erasures import CERTIFICATES, RequestStatus, certify, find_queued, list_erasures
 from dealfl.runs.finished_run import (
-    HeldOwner,
     Holding,
     find_holdings,
     find_journals,
@@ -33,7 +32,7 @@ from dealfl.runs.models import (
     require_free,
     save_arrays,
 )
-from dealfl.runs.predicting import Score, predict, recommend, score
+from dealfl.runs.predicting import predict, recommend, score
 from dealfl.runs.result import (
     FAIR,
     Comparison,
@@ -54,7 +53,6 @@ from dealfl.runs.status import (
     serve_metrics,
 )
 from dealfl.runs.workers import (
-    Removal,
     WorkerStatus,
     find_state,
     read_worker_rounds,
@@ -73,14 +71,11 @@ __all__ = [
     "Copied",
     "ErasureResult",
     "Forgotten",
-    "HeldOwner",
     "Holding",
     "Interrupted",
     "Model",
     "NoFolder",
     "PrivacyStatus",
-    "Proof",
-    "Removal",
     "RequestStatus",
     "Run",
     "RunFolder",
@@ -89,7 +84,6 @@ __all__ = [
     "RunStart",
     "RunStatus",
     "RunningServer",
-    "Score",
     "Threshold",
     "Watcher",
     "WorkerLine",

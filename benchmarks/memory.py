@@ -14,6 +14,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -40,7 +41,6 @@ from dealfl.storage import (
     Lru,
     Policy,
     ThetaLru,
-    major_faults,
 )
 from dealfl_paper.paging import belady, count_swaps
 
@@ -133,6 +133,10 @@ def check_swaps(report: Report, layout: str, rows: list[Row]) -> None:
 # -- the real thing -----------------------------------------------------------------------------
 
 
+def _major_faults() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+
+
 def _status_mb(name: str) -> float:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1e3 for line in lines if line.startswith(name))
@@ -152,14 +156,14 @@ def _learn_and_forget(
 def _run_paged(X: Any, frames: int, batch: int, forgotten: int, folder: str) -> Row:
     """Run paged, then in memory; return what it cost and whether the digests are equal."""
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading
-    before_mb, faults = _status_mb("VmRSS"), major_faults()
+    before_mb, faults = _status_mb("VmRSS"), _major_faults()
     storage = paged(folder, frames, partial(ThetaLru, theta=THETA))
     model = PersonalizedPageRank(X.shape[1], storage=storage)
     start = time.perf_counter()
     _learn_and_forget(model, X, batch, forgotten, storage.new_round)
     storage.flush()
     elapsed_s = time.perf_counter() - start
-    faults, peak_mb = major_faults() - faults, _status_mb("VmHWM") - before_mb
+    faults, peak_mb = _major_faults() - faults, _status_mb("VmHWM") - before_mb
     swaps, pages = storage.swaps, storage.pages
     ins, outs = swaps.ins, swaps.outs
     twin = PersonalizedPageRank(X.shape[1])
@@ -215,10 +219,10 @@ def cold_faults(folder: Path, pages: int) -> Row:
     array.put(everywhere, everywhere)
     array.flush()
     filled = frames.swaps.ins
-    before = major_faults()
+    before = _major_faults()
     for place in rng.permutation(np.tile(everywhere, 2)).tolist():
         assert array.at(np.array([place])).tolist() == [place]
-    faults = major_faults() - before
+    faults = _major_faults() - before
     array.close()
     return {"cold pages": pages, "swap-ins": frames.swaps.ins - filled, "major faults": faults}
 

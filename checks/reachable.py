@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["Module", "Source", "against", "imported_by", "unreachable"]
+__all__ = ["Module", "Source", "imported_by", "unreachable"]
 
 Name = tuple[str, str]  # module and name; the name is "" for the module as a whole
 
@@ -205,14 +205,3 @@ def unreachable(source: Source, roots: Iterable[Name]) -> list[str]:
         for name in place.public
         if (module, name) not in reached
     )
-
-
-def against(found: Iterable[str], listed: str) -> list[str]:
-    """Hold unreachable names against the list of those that wait to be used; it only shrinks."""
-    awaiting = {line for line in listed.splitlines() if line and not line.startswith("#")}
-    names = set(found)
-    new, old = sorted(names - awaiting), sorted(awaiting - names)
-    return [
-        *(f"{name}: no command, front door or plug-in reaches it" for name in new),
-        *(f"{name}: is reachable or gone; remove it from the list" for name in old),
-    ]

@@ -6,7 +6,7 @@ import grimp
 import pytest
 
 from checks.front_door import side_doors
-from checks.reachable import Source, against, imported_by, unreachable
+from checks.reachable import Source, imported_by, unreachable
 from checks.sizes import single_importers, twins_and_choices
 
 
@@ -108,12 +108,6 @@ def test_plug_ins_are_roots(tmp_path: Path) -> None:
     (tmp_path / "plugin").mkdir()
     (tmp_path / "plugin" / "bread.py").write_text("from house.oven import bake\n")
     assert unreachable(Source(root), imported_by(tmp_path / "plugin")) == []
-
-
-def test_the_list_of_names_that_wait_can_only_shrink() -> None:
-    assert against(["a.b"], "# why\n\na.b\n") == []
-    assert "no command" in against(["a.b", "a.c"], "a.b\n")[0]
-    assert "remove it" in against([], "a.b\n")[0]
 
 
 def test_a_module_with_one_importer_is_counted(

@@ -34,7 +34,6 @@ from dealfl.storage.memory import (
     ThetaLru,
     Touch,
     keep_freed_memory,
-    major_faults,
 )
 
 __all__ = [
@@ -55,7 +54,6 @@ __all__ = [
     "lock_file",
     "log",
     "log_to",
-    "major_faults",
     "make_folder",
     "make_private",
     "open_read_only",

@@ -7,7 +7,6 @@ A policy knows pages by number only. It selects the page to evict; the owner of 
 from __future__ import annotations
 
 import ctypes
-import resource
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -383,11 +382,6 @@ class Frames:
         self._policy.new_round()
         for owner in self._owners:
             owner.settle()
-
-
-def major_faults() -> int:
-    """Return the number of major page faults of this process since its start."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
 
 
 def keep_freed_memory() -> bool:

@@ -30,83 +30,24 @@ from dealfl.protocol import MAX_OWNERS, Erased, Position, Update
 from dealfl.server.ledger_reader import (
     BEFORE,
     DURATIONS_S,
+    TABLES,
     LedgerReader,
     LedgerState,
     OpenRound,
     WorkerRow,
+    checksum,
     note_restore,
     worker_row,
 )
 from dealfl.server.sums import SumStore
 from dealfl.storage import Connect, Database
 
-_TABLES = """
-CREATE TABLE workers (
-  name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL, journal_id TEXT NOT NULL,
-  counted INTEGER NOT NULL,
-  waiting INTEGER NOT NULL, held INTEGER NOT NULL, device TEXT NOT NULL, battery REAL NOT NULL,
-  charging INTEGER NOT NULL, capacity_j REAL NOT NULL, heard_s REAL,
-  training INTEGER NOT NULL, busy_until_s REAL NOT NULL, fits INTEGER NOT NULL,
-  spent_j REAL NOT NULL, spent_since_s REAL NOT NULL, last_energy_j REAL NOT NULL,
-  flag TEXT NOT NULL, waiting_since_s REAL NOT NULL, examples INTEGER NOT NULL,
-  doubts INTEGER NOT NULL, session INTEGER NOT NULL,
-  answered INTEGER NOT NULL, forgotten INTEGER NOT NULL, forgetting INTEGER NOT NULL,
-  forgetting_at INTEGER NOT NULL, forgetting_later INTEGER NOT NULL,
-  forgetting_later_at INTEGER NOT NULL, asleep INTEGER NOT NULL, sleeps INTEGER NOT NULL,
-  rides INTEGER NOT NULL,
-  per_hour REAL NOT NULL, call_waiting INTEGER NOT NULL, call_by_s REAL NOT NULL,
-  learned INTEGER NOT NULL, evicted INTEGER NOT NULL, behind INTEGER NOT NULL,
-  removed INTEGER NOT NULL, devices INTEGER) WITHOUT ROWID;
-CREATE TABLE sums (worker TEXT PRIMARY KEY, fingerprint INTEGER NOT NULL, cells INTEGER NOT NULL)
-  WITHOUT ROWID;
-CREATE TABLE pages (owner TEXT NOT NULL, array INTEGER NOT NULL, first INTEGER NOT NULL,
-  sha256 BLOB NOT NULL, content BLOB NOT NULL);
-CREATE UNIQUE INDEX pages_in_order ON pages (owner, array, first);
-CREATE TABLE updates (
-  worker TEXT NOT NULL, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
-  sha256 BLOB, delta_sha256 BLOB, withdrawn INTEGER NOT NULL, delta BLOB,
-  successor INTEGER NOT NULL DEFAULT 0,
-  PRIMARY KEY (worker, incarnation, sequence)); -- with a rowid: a search reads no delta
-CREATE INDEX updates_pending ON updates (worker, incarnation, sequence) WHERE delta IS NOT NULL;
-CREATE TABLE rounds (
-  number INTEGER PRIMARY KEY, opened_s REAL NOT NULL, deadline_s REAL NOT NULL,
-  eligible INTEGER NOT NULL, closed_s REAL,
-  reason TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '');
-CREATE TABLE selections (
-  round INTEGER NOT NULL, worker TEXT NOT NULL, replied_s REAL, declined TEXT NOT NULL DEFAULT '',
-  learned INTEGER NOT NULL DEFAULT 0, evicted INTEGER NOT NULL DEFAULT 0,
-  operations INTEGER NOT NULL DEFAULT 0, elapsed_s REAL NOT NULL DEFAULT 0,
-  energy_j REAL NOT NULL DEFAULT 0, reward REAL NOT NULL DEFAULT 0,
-  assumed_j REAL NOT NULL DEFAULT 0, waiting INTEGER NOT NULL,
-  forget_fraction TEXT NOT NULL DEFAULT '',
-  PRIMARY KEY (round, worker)) WITHOUT ROWID;
-CREATE INDEX selections_by_worker ON selections (worker, round);
-CREATE TABLE versions (version INTEGER PRIMARY KEY, round INTEGER NOT NULL, digest TEXT NOT NULL,
-  published_s REAL NOT NULL, erased INTEGER NOT NULL, delivered INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE past_selections (worker TEXT PRIMARY KEY, selected INTEGER NOT NULL,
-  replied INTEGER NOT NULL, declined INTEGER NOT NULL, learned INTEGER NOT NULL,
-  evicted INTEGER NOT NULL, energy_j REAL NOT NULL, reward REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE past_rounds (reason TEXT NOT NULL, within_s REAL NOT NULL, rounds INTEGER NOT NULL,
-  duration_s REAL NOT NULL, PRIMARY KEY (reason, within_s)) WITHOUT ROWID;
-CREATE TABLE erasures (
-  number INTEGER PRIMARY KEY, request TEXT NOT NULL, owners BLOB NOT NULL,
-  hash BLOB NOT NULL, chain BLOB NOT NULL, requested_s REAL NOT NULL, requested_by TEXT NOT NULL);
-CREATE INDEX erasures_by_request ON erasures (request);
-CREATE TABLE answers (
-  number INTEGER NOT NULL, worker TEXT NOT NULL, examples INTEGER NOT NULL,
-  removed INTEGER NOT NULL DEFAULT 0, devices INTEGER NOT NULL DEFAULT 1,
-  PRIMARY KEY (number, worker)) WITHOUT ROWID;
-CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), content BLOB NOT NULL);
-CREATE TABLE parts (owner TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL,
-  PRIMARY KEY (owner, name));
-"""
 _THIN_SHARE = 8  # parts of the kept history after which it is thinned again
 _EPOCHS = 1000  # that are remembered, and as many terms
 _LARGE = 1 << 16  # bytes of a delta that is written at the end of a transaction, if at all
 _FIELDS = WorkerRow.__struct_fields__
-_COLUMNS = ", ".join(_FIELDS)
-_PLACEHOLDERS = ", ".join("?" for _ in _FIELDS)
+_COLUMNS = ", ".join((*_FIELDS, "crc"))
+_PLACEHOLDERS = ", ".join("?" for _ in (*_FIELDS, "crc"))
 _values_of = attrgetter(*_FIELDS)
 _OWNERS = msgspec.msgpack.Decoder(tuple[bytes, ...])
 
@@ -159,7 +100,7 @@ class Ledger(Database):
 
     kind = "ledger"
     remedy = "restore a backup"
-    tables = _TABLES
+    tables = TABLES
     own_table = "rounds"
 
     def __init__(
@@ -191,6 +132,12 @@ class Ledger(Database):
     def _fill(self) -> None:
         self._write_state(LedgerState(secrets.token_bytes(16)))
         self.begin_epoch()
+
+    def _open(self) -> None:
+        super()._open()
+        with self.naming_damage():
+            self.workers()
+            self.erasures.verify()
 
     def _forget_cached(self) -> None:
         super()._forget_cached()
@@ -264,12 +211,12 @@ class Ledger(Database):
     def workers(self) -> dict[str, WorkerRow]:
         """Return all workers by name, sorted."""
         rows = self.execute(f"SELECT {_COLUMNS} FROM workers ORDER BY name")  # noqa: S608
-        return {row[0]: worker_row(row) for row in rows}
+        return {row[0]: worker_row(self.path, row) for row in rows}
 
     def put_workers(self, rows: Iterable[WorkerRow]) -> None:
         """Insert or replace workers."""
         query = f"INSERT OR REPLACE INTO workers ({_COLUMNS}) VALUES ({_PLACEHOLDERS})"  # noqa: S608
-        values = [_values_of(row) for row in rows]
+        values = [(*_values_of(row), checksum(row)) for row in rows]
         self._db.executemany(query, values)
         self.note_changed(value[0] for value in values)
 
@@ -671,6 +618,17 @@ class ErasureStore:
         self._execute = ledger.execute
 
     # -- the list of requests -------------------------------------------------------------------
+
+    def verify(self) -> None:
+        """Raise an error if the list is not what its hashes say."""
+        end = Position()
+        query = "SELECT number, request, owners, hash, chain FROM erasures ORDER BY number"
+        for number, name, owners, own, chain in self._execute(query):
+            end = next_position(end, [own])
+            if own != hash_request(name, _OWNERS.decode(owners)) or end != (number, chain):
+                raise BadBytes(
+                    f"ledger {self._ledger.path}: erasure {end.number} is damaged; restore a backup"
+                )
 
     def end(self) -> Position:
         """Return the end of the list."""

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
+from struct import Struct
+from zlib import crc32
 
 import msgspec
 
@@ -21,8 +23,70 @@ from dealfl.exact import Schema, Statistics
 from dealfl.protocol import Open
 from dealfl.server.selection import OverPromise
 from dealfl.server.sums import TOTAL, read_sum
-from dealfl.storage import find_write_failure, open_read_only
+from dealfl.storage import find_write_failure, open_read_only, require_tables
 
+# updates have a rowid, so that a search reads no delta
+TABLES = """
+CREATE TABLE workers (
+  name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL, journal_id TEXT NOT NULL,
+  counted INTEGER NOT NULL,
+  waiting INTEGER NOT NULL, held INTEGER NOT NULL, device TEXT NOT NULL, battery REAL NOT NULL,
+  charging INTEGER NOT NULL, capacity_j REAL NOT NULL, heard_s REAL,
+  training INTEGER NOT NULL, busy_until_s REAL NOT NULL, fits INTEGER NOT NULL,
+  spent_j REAL NOT NULL, spent_since_s REAL NOT NULL, last_energy_j REAL NOT NULL,
+  flag TEXT NOT NULL, waiting_since_s REAL NOT NULL, examples INTEGER NOT NULL,
+  doubts INTEGER NOT NULL, session INTEGER NOT NULL,
+  answered INTEGER NOT NULL, forgotten INTEGER NOT NULL, forgetting INTEGER NOT NULL,
+  forgetting_at INTEGER NOT NULL, forgetting_later INTEGER NOT NULL,
+  forgetting_later_at INTEGER NOT NULL, asleep INTEGER NOT NULL, sleeps INTEGER NOT NULL,
+  rides INTEGER NOT NULL,
+  per_hour REAL NOT NULL, call_waiting INTEGER NOT NULL, call_by_s REAL NOT NULL,
+  learned INTEGER NOT NULL, evicted INTEGER NOT NULL, behind INTEGER NOT NULL,
+  removed INTEGER NOT NULL, devices INTEGER, crc INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE sums (worker TEXT PRIMARY KEY, fingerprint INTEGER NOT NULL, cells INTEGER NOT NULL)
+  WITHOUT ROWID;
+CREATE TABLE pages (owner TEXT NOT NULL, array INTEGER NOT NULL, first INTEGER NOT NULL,
+  sha256 BLOB NOT NULL, content BLOB NOT NULL);
+CREATE UNIQUE INDEX pages_in_order ON pages (owner, array, first);
+CREATE TABLE updates (
+  worker TEXT NOT NULL, incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL,
+  sha256 BLOB, delta_sha256 BLOB, withdrawn INTEGER NOT NULL, delta BLOB,
+  successor INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (worker, incarnation, sequence));
+CREATE INDEX updates_pending ON updates (worker, incarnation, sequence) WHERE delta IS NOT NULL;
+CREATE TABLE rounds (
+  number INTEGER PRIMARY KEY, opened_s REAL NOT NULL, deadline_s REAL NOT NULL,
+  eligible INTEGER NOT NULL, closed_s REAL,
+  reason TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '');
+CREATE TABLE selections (
+  round INTEGER NOT NULL, worker TEXT NOT NULL, replied_s REAL, declined TEXT NOT NULL DEFAULT '',
+  learned INTEGER NOT NULL DEFAULT 0, evicted INTEGER NOT NULL DEFAULT 0,
+  operations INTEGER NOT NULL DEFAULT 0, elapsed_s REAL NOT NULL DEFAULT 0,
+  energy_j REAL NOT NULL DEFAULT 0, reward REAL NOT NULL DEFAULT 0,
+  assumed_j REAL NOT NULL DEFAULT 0, waiting INTEGER NOT NULL,
+  forget_fraction TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY (round, worker)) WITHOUT ROWID;
+CREATE INDEX selections_by_worker ON selections (worker, round);
+CREATE TABLE versions (version INTEGER PRIMARY KEY, round INTEGER NOT NULL, digest TEXT NOT NULL,
+  published_s REAL NOT NULL, erased INTEGER NOT NULL, delivered INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE past_selections (worker TEXT PRIMARY KEY, selected INTEGER NOT NULL,
+  replied INTEGER NOT NULL, declined INTEGER NOT NULL, learned INTEGER NOT NULL,
+  evicted INTEGER NOT NULL, energy_j REAL NOT NULL, reward REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE past_rounds (reason TEXT NOT NULL, within_s REAL NOT NULL, rounds INTEGER NOT NULL,
+  duration_s REAL NOT NULL, PRIMARY KEY (reason, within_s)) WITHOUT ROWID;
+CREATE TABLE erasures (
+  number INTEGER PRIMARY KEY, request TEXT NOT NULL, owners BLOB NOT NULL,
+  hash BLOB NOT NULL, chain BLOB NOT NULL, requested_s REAL NOT NULL, requested_by TEXT NOT NULL);
+CREATE INDEX erasures_by_request ON erasures (request);
+CREATE TABLE answers (
+  number INTEGER NOT NULL, worker TEXT NOT NULL, examples INTEGER NOT NULL,
+  removed INTEGER NOT NULL DEFAULT 0, devices INTEGER NOT NULL DEFAULT 1,
+  PRIMARY KEY (number, worker)) WITHOUT ROWID;
+CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), content BLOB NOT NULL);
+CREATE TABLE parts (owner TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL,
+  PRIMARY KEY (owner, name));
+"""
 SCHEMA_VERSION = 1
 DURATIONS_S = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 3600.0)  # classes of old rounds
 UPLINK = "uplink"  # owner of the parts that a region keeps of its parent
@@ -271,15 +335,33 @@ class Version:
     delivered: bool = False  # whether a worker holds it, or the transport keeps it for all
 
 
-def worker_row(row: tuple[object, ...]) -> WorkerRow:
-    """Return the record of a database row."""
-    fields = dict(zip(WorkerRow.__struct_fields__, row, strict=True))
-    return msgspec.convert(fields, WorkerRow, strict=False)  # SQLite has no bool
+_FIELDS = msgspec.structs.fields(WorkerRow)
+_texts_of = attrgetter(*(field.name for field in _FIELDS if field.type is str))
+_numbers_of = attrgetter(*(field.name for field in _FIELDS if field.type is not str))
+_NUMBERS = Struct(f"<{sum(field.type is not str for field in _FIELDS)}d")
 
 
-_TABLES = {"workers", "rounds", "selections", "updates", "versions", "erasures", "answers"}
-_WORKER = ", ".join(f"w.{name}" for name in WorkerRow.__struct_fields__)
-_WIDTH = len(WorkerRow.__struct_fields__)
+def checksum(row: WorkerRow) -> int:
+    """Return the CRC-32 of all fields of a worker, which is stored with them; 1 is 1.0 is True."""
+    numbers = [math.nan if number is None else number for number in _numbers_of(row)]
+    return crc32(_NUMBERS.pack(*numbers), crc32("\0".join(_texts_of(row)).encode()))
+
+
+def worker_row(path: str, row: Sequence[object]) -> WorkerRow:
+    """Return the record of a row of a ledger's table of workers."""
+    *values, crc = row
+    try:
+        fields = dict(zip(WorkerRow.__struct_fields__, values, strict=True))
+        worker = msgspec.convert(fields, WorkerRow, strict=False)  # SQLite has no bool
+    except msgspec.ValidationError:
+        worker = None
+    if worker is None or checksum(worker) != crc:
+        raise BadBytes(f"ledger {path}: the row of {values[0]} is damaged; restore a backup")
+    return worker
+
+
+_WORKER = ", ".join(f"w.{name}" for name in (*WorkerRow.__struct_fields__, "crc"))
+_WIDTH = len(_FIELDS) + 1
 _CLOSED = (
     "SELECT number, reason, closed_s - opened_s, closed_s, digest FROM rounds "
     "WHERE closed_s IS NOT NULL AND number > ? ORDER BY number"
@@ -309,8 +391,8 @@ class LedgerReader:
             raise find_write_failure(path, error) or damaged from error
 
     def _require_ledger(self) -> None:
-        names = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master")}
-        if not names >= _TABLES:
+        query = "SELECT 1 FROM sqlite_master WHERE name IN ('rounds', 'workers')"
+        if len(self._db.execute(query).fetchall()) < 2:
             raise BadInput(f"{self.path} is no ledger; give the ledger.db of a run")
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version != SCHEMA_VERSION:
@@ -318,6 +400,7 @@ class LedgerReader:
                 f"ledger {self.path} has schema version {version}; this dealfl supports up to "
                 f"{SCHEMA_VERSION}: upgrade dealfl"
             )
+        require_tables(self._db, TABLES)
 
     # -- the model ------------------------------------------------------------------------------
 
@@ -489,7 +572,7 @@ class LedgerReader:
             f"{'WHERE w.name ' + chosen if chosen else ''} GROUP BY w.name ORDER BY w.name",
             given,
         )
-        return [WorkerFigures(worker_row(row[:_WIDTH]), *row[_WIDTH:]) for row in rows]
+        return [WorkerFigures(worker_row(self.path, row[:_WIDTH]), *row[_WIDTH:]) for row in rows]
 
     def heard_s(self) -> dict[str, float | None]:
         """Return when each worker was heard last; None after its removal."""

@@ -21,6 +21,7 @@ from dealfl.storage.database import (
     Database,
     find_write_failure,
     open_read_only,
+    require_tables,
     require_unused,
 )
 from dealfl.storage.logs import configure_logs, log, log_to
@@ -59,6 +60,7 @@ __all__ = [
     "open_read_only",
     "refused_write",
     "replace_file",
+    "require_tables",
     "require_unused",
     "synchronize",
 ]

@@ -117,6 +117,7 @@ class Database:
             )
         if (problem := self._db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(problem)
+        require_tables(self._db, self.tables)
 
     def _create(self) -> None:
         with self.transaction():
@@ -454,6 +455,14 @@ def open_read_only(path: Path) -> sqlite3.Connection:
     """Open an existing file for reading while other processes write it."""
     address = f"file:{quote(str(path.absolute()))}?mode=ro"
     return sqlite3.connect(address, uri=True, isolation_level=None, timeout=_READ_TIMEOUT_S)
+
+
+def require_tables(db: sqlite3.Connection, tables: str) -> None:
+    """Raise an error unless a database has the tables that some statements create."""
+    stored = {str(sql).strip() for (sql,) in db.execute("SELECT sql FROM sqlite_master")}
+    for sql in map(str.strip, tables.split(";")):
+        if sql.startswith("CREATE TABLE") and sql not in stored:
+            raise sqlite3.DatabaseError(f"without {sql.partition('(')[0].strip()}")
 
 
 def require_unused(path: Path) -> None:

@@ -57,7 +57,7 @@ def web() -> Iterator[WebServer]:
             self.end_headers()
             self.wfile.write(page[: state.cut.get(self.path)])
             if state.held:
-                state.held.wait(timeout=10)
+                state.held.wait(timeout=60)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
@@ -70,7 +70,7 @@ def web() -> Iterator[WebServer]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(timeout=5)
+        thread.join(timeout=60)
 
 
 def zipped(data: bytes) -> bytes:
@@ -237,7 +237,7 @@ def test_a_download_that_is_killed_leaves_no_file_that_is_trusted_later(
     code = "import sys; from pathlib import Path; from dealfl.data.data_files import download"
     call = f"download({tiny.files[0].url!r}, Path({str(directories.cache)!r}))"
     with subprocess.Popen([sys.executable, "-c", f"{code}; {call}"], stderr=DEVNULL) as process:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not any(p.stat().st_size for p in directories.cache.rglob(".partial-*/download")):
             assert time.monotonic() < deadline, "nothing was ever written"
             time.sleep(0.02)

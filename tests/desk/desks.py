@@ -76,7 +76,7 @@ class RunningDesk:
         self._forks.end(self.pid, signal.SIGINT)
         self._ended = True
 
-    def send(self, raw: bytes, timeout_s: float = 5.0, *, ends: bool = True) -> bytes:
+    def send(self, raw: bytes, timeout_s: float = 60.0, *, ends: bool = True) -> bytes:
         """Send bytes, and return what comes back until the end of the connection.
 
         If our side `ends` after the bytes, answers that take a while do not come.
@@ -107,7 +107,7 @@ class RunningDesk:
         given.setdefault("Host", f"127.0.0.1:{self.port}")
         if isinstance(fields, Mapping):
             given.setdefault("Content-Type", "application/x-www-form-urlencoded")
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             how = method or ("GET" if fields is None else "POST")
             connection.request(how, path, body, given)

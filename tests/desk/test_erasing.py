@@ -45,7 +45,7 @@ def test_from_the_form_to_a_certificate_that_verifies(
         page.click("text=Erase and certify")
         page.wait_for_url("**/erasure/request/*")
         salt = page.locator("#salt tbody code").inner_text()
-        page.click("text=The final certificate", timeout=20_000)
+        page.click("text=The final certificate", timeout=60_000)
         assert "The erasure is complete" in page.inner_text(".paper")
         assert "dpo@corp" in page.inner_text(".paper")
         with page.expect_download() as download:

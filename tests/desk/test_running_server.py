@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -138,11 +137,9 @@ def test_the_logs_tell_what_happened_once_and_formatted(federation: Federation) 
         file.write("no number,3.5,bob\n" + rows(250, 1, "bob"))
     wait_for(lambda: "rows cannot be used" in events(folder / "w2"), "the bad row")
     wait_for(lambda: events(folder / "w2").count("update counted") >= 2, "the good one")
-    time.sleep(1.1)  # the server's log is written every second
-    server = events(folder / "run")
     for event in ("server started", "connected", "worker joined", "round closed", "update counted",
                   "version published", "erasure requested"):  # fmt: skip
-        assert event in server, event
+        wait_for(lambda: event in events(folder / "run"), event)  # noqa: B023 - within this turn
     for event in ("connected", "selected", "update sent", "update counted"):
         assert event in events(folder / "w2"), event
     assert "erased" in events(folder / "w1")
@@ -247,7 +244,7 @@ def test_metrics_of_a_running_server_are_served(federation: Federation) -> None:
     federation.forks.start(output, ["metrics", federation.folder / "reader.toml", "--json"])
     wait_for(lambda: output.exists() and "\n" in output.read_text(), "the address")
     address = json.loads(output.read_text().splitlines()[0])["address"]
-    with urllib.request.urlopen(address, timeout=20) as answer:
+    with urllib.request.urlopen(address, timeout=60) as answer:
         text = answer.read().decode()
     learned = federation.status["examples_learned"]
     assert f"dealfl_examples_learned_total {learned:.1f}" in text.splitlines()

@@ -90,7 +90,7 @@ class Machines:
         finally:
             for process in reversed(self._staying):
                 process.terminate()
-            printed = [process.communicate(timeout=30)[0] for process in self._staying]
+            printed = [process.communicate(timeout=60)[0] for process in self._staying]
         assert [one.returncode for one in self._staying] == [0] * len(self._staying), printed
 
 

@@ -62,7 +62,7 @@ class Forks:
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(10)
+        self._process.wait(60)
         self._listener.close()
 
 

@@ -41,7 +41,7 @@ def test_the_largest_block_of_extreme_values_is_exact() -> None:
 
 
 @pytest.mark.parametrize("mode", ["never", "always"])
-@pytest.mark.parametrize("length", [3, 7, 11, 12, 13, 20, 24, 25, 26])
+@pytest.mark.parametrize("length", [3, 7, 9, 10, 11, 12, 13, 20, 24, 25, 26])
 def test_numbers_that_end_with_zero_bits_are_multiplied_exactly(
     length: int, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

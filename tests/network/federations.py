@@ -84,7 +84,8 @@ class Federation:
     def erase(self, owner: str) -> None:
         """Ask the server to erase a person."""
         hashed = owner_hash(bytes.fromhex(self.operator.owners_key), owner).hex()
-        ask(self.operator, "erase", {"request": f"erase {owner}", "owners": [hashed]})
+        asked = {"request": f"erase {owner}", "owners": [hashed]}
+        ask(self.operator, "erase", asked, timeout_s=60.0)
 
     def central_digest(self, numbers: range) -> str:
         model: Any = plan_without_data(Document.read(self.job)).make()

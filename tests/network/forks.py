@@ -30,6 +30,7 @@ from dealfl.protocol.messages import Message, Receipt, Step, Update
 from dealfl.worker import Worker
 
 ROOT = Path(__file__).parents[2]
+LATE_S = 10.0  # after which a careless program does the rest: kills come earlier
 KEY = ("job", "worker", "session", "incarnation", "sequence")  # of an update and its receipt
 
 
@@ -69,7 +70,7 @@ class Forks:
             signal.pidfd_send_signal(process, number)
         ended = select.poll()
         ended.register(process, select.POLLIN)
-        assert ended.poll(30_000), "timeout: the end of a process"
+        assert ended.poll(120_000), "timeout: the end of a process"
         os.close(process)
 
     def end_all(self) -> None:
@@ -82,7 +83,7 @@ class Forks:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(10)
+        self._process.wait(60)
         self._process.stdout.close()
 
 
@@ -94,7 +95,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
+def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 120.0) -> None:
     until_s = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < until_s, f"timeout: {what}"
@@ -131,7 +132,7 @@ def send_receipts_before_commit() -> None:
             if isinstance(one, Update)
         ]
         pump.emit(Step(tuple(receipts)), time.time())
-        delay_s = 1.0 if receipts else 0.0
+        delay_s = LATE_S if receipts else 0.0
         asyncio.get_running_loop().call_later(delay_s, put, pump, messages, done, sender)
 
     setattr(RealPump, "put", put_later)  # noqa: B010
@@ -143,7 +144,7 @@ def store_positions_after_rows() -> None:
     ingest: Any = Worker.ingest
 
     def ingest_late(worker: Any, rows: Any, position: Any = None) -> Any:
-        asyncio.get_running_loop().call_later(1.0, ingest, worker, [], position)
+        asyncio.get_running_loop().call_later(LATE_S, ingest, worker, [], position)
         return ingest(worker, rows)
 
     setattr(Worker, "ingest", ingest_late)  # noqa: B010

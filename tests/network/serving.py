@@ -14,7 +14,7 @@ from dealfl.protocol.messages import Message
 from dealfl.protocol.transport import MAX_BYTES, decode, encode
 from dealfl.server import Server
 from tests.federation.parts import announce, joined, kinds
-from tests.network.strangers import Stranger
+from tests.network.strangers import PATIENT_S, Stranger
 
 T = TypeVar("T")
 TOP = "dealfl/v1/job"
@@ -55,9 +55,9 @@ class Served:
         async def run() -> T:
             return call()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(PATIENT_S)
 
-    def wait(self, until: Callable[[], bool], timeout_s: float = 10.0) -> bool:
+    def wait(self, until: Callable[[], bool], timeout_s: float = PATIENT_S) -> bool:
         """Wait until something holds in the server's thread; return whether it does."""
         end_s = time.monotonic() + timeout_s
         while not self.do(until) and time.monotonic() < end_s:
@@ -67,7 +67,7 @@ class Served:
     def stop(self) -> None:
         if not self._thread_over.is_set():
             self.do(self._over.set)
-            self._thread_over.wait(10)
+            self._thread_over.wait(PATIENT_S)
 
 
 @contextmanager
@@ -83,11 +83,11 @@ def serve(
     thread = Thread(target=lambda: asyncio.run(served.run(make, max_bytes, **options)))
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(PATIENT_S)
         yield served
     finally:
         served.stop()
-        thread.join(10)
+        thread.join(PATIENT_S)
 
 
 class Phone(Stranger):
@@ -111,7 +111,8 @@ class Phone(Stranger):
             return [one for _, packet in self.received for one in decode(packet)]
 
         assert self.wait(lambda: len(heard()) >= count), kinds(tuple(heard()))
-        self.received, messages = [], heard()
+        messages = heard()
+        self.received.clear()
         return messages
 
     def join(self) -> None:

@@ -15,11 +15,15 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from dealfl.network import Credentials
 
-TIMEOUT_S = 10.0
+PATIENT_S = 60.0  # the machine may be busy
 
 
 class Stranger:
-    """A client with any identity. `wait` and `publish` run its network loop."""
+    """A client with any identity. `wait` and `publish` run its network loop.
+
+    What paho calls does not refer to this object: without a cycle, the sockets of a client are
+    closed as soon as a test drops it, and never by a garbage collection in a later test.
+    """
 
     def __init__(
         self,
@@ -32,7 +36,7 @@ class Stranger:
         version: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5,
     ) -> None:
         self.received: list[tuple[str, bytes]] = []
-        self.answer = ""  # the broker's answer to CONNECT
+        self._replies: list[str] = []  # of the broker to CONNECT
         self._answers: dict[int, str] = {}  # and to publications
         self._where = where
         self.client = paho.Client(
@@ -48,18 +52,21 @@ class Stranger:
             self.client.tls_set_context(chosen)
         if will is not None:
             self.client.will_set(will, b"will", 1)
-        self.client.on_connect = self._on_connect
-        self.client.on_publish = self._on_publish
-        self.client.on_message = self._on_message
+        received, replies, answers = self.received, self._replies, self._answers
 
-    def _on_connect(self, _: Any, __: Any, ___: Any, reason: Any, ____: Any) -> None:
-        self.answer = str(reason)
+        def note_answer(_: Any, __: Any, number: int, reason: Any, ___: Any) -> None:
+            answers[number] = str(reason)
 
-    def _on_publish(self, _: Any, __: Any, number: int, reason: Any, ____: Any) -> None:
-        self._answers[number] = str(reason)
+        self.client.on_connect = lambda _, __, ___, reason, ____: replies.append(str(reason))
+        self.client.on_publish = note_answer
+        self.client.on_message = lambda _, __, message: received.append(
+            (message.topic, bytes(message.payload))
+        )
 
-    def _on_message(self, _: Any, __: Any, message: Any) -> None:
-        self.received.append((message.topic, message.payload))
+    @property
+    def answer(self) -> str:
+        """The broker's answer to CONNECT; empty before."""
+        return self._replies[-1] if self._replies else ""
 
     def connect(self) -> Stranger:
         """Connect, and wait for the broker's answer."""
@@ -73,7 +80,7 @@ class Stranger:
         self.wait(lambda: bool(self.answer))
         return self
 
-    def wait(self, until: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> bool:
+    def wait(self, until: Callable[[], bool], timeout_s: float = PATIENT_S) -> bool:
         """Run the network loop until something holds; return whether it does."""
         end_s = time.monotonic() + timeout_s
         while not until() and time.monotonic() < end_s:

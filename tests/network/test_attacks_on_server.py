@@ -70,7 +70,7 @@ def settle(phone: Phone, sequence: int = 1) -> None:
         return [one.sequence for one in messages if isinstance(one, Receipt)]
 
     assert phone.wait(lambda: sequence in receipts())
-    phone.received = []
+    phone.received.clear()
 
 
 def test_a_message_in_the_name_of_another_is_dropped(

@@ -38,7 +38,8 @@ class Scene:
         mark = (f"{TOP}/mark", str(self._count).encode())
         self.server.publish(*mark)
         assert self.server.wait(lambda: mark in self.server.received)
-        arrived, self.server.received = self.server.received, []
+        arrived = [*self.server.received]
+        self.server.received.clear()
         return [one for one in arrived if one != mark]
 
 

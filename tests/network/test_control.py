@@ -57,7 +57,7 @@ def served(
     thread = Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(60)
         yield
     finally:
         over.set()

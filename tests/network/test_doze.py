@@ -48,7 +48,7 @@ def test_a_call_is_not_late_by_the_hours_that_a_phone_was_suspended(
         assert len(calls) == 2
         pump.stop()
 
-    asyncio.run(asyncio.wait_for(run(), 10))
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 @pytest.fixture

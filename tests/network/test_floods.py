@@ -44,7 +44,7 @@ def commits(*packets: tuple[str, int]) -> tuple[list[list[Message]], list[str]]:
         if failed.done():
             failed.result()
 
-    asyncio.run(asyncio.wait_for(run(), 10))
+    asyncio.run(asyncio.wait_for(run(), 60))
     return taken, acknowledged
 
 
@@ -103,7 +103,7 @@ def test_what_finds_the_disk_full_is_handled_again_and_acknowledged_then(
         assert not pump.problem
         assert not failed.done()
 
-    asyncio.run(asyncio.wait_for(run(), 10))
+    asyncio.run(asyncio.wait_for(run(), 60))
     assert handled == [["a"], ["a"], ["a"], ["a"], ["b"]], "nothing is lost, nothing twice"
     assert acknowledged == [1, 2]
     told = [record.getMessage() for record in caplog.records]

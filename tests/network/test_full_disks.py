@@ -87,7 +87,7 @@ def test_changes_beside_messages_are_made_as_soon_as_there_is_space(
         assert not pump.problem
         assert not failed.done()
 
-    asyncio.run(asyncio.wait_for(run(), 10))
+    asyncio.run(asyncio.wait_for(run(), 60))
     assert done == ["confirmed", "flagged"]
 
 

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from dealfl.cli import main
-from dealfl.network import Control, Credentials, write_credentials
+from dealfl.errors import BadInput
+from dealfl.network import Control, Credentials, read_credentials, write_credentials
 from dealfl.network.connection import Connection, Delivery
 from dealfl.network.control import Answer, Question
 from dealfl.network.serving import CHANGES
@@ -35,6 +36,10 @@ def test_only_trusted_operators_erase_remove_and_certify(verb: str) -> None:
 def test_credentials_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     write_credentials(tmp_path / "own.toml", OWN)
     assert stat.S_IMODE((tmp_path / "own.toml").stat().st_mode) == 0o600
+    for mode in (0o640, 0o604):
+        (tmp_path / "own.toml").chmod(mode)
+        with pytest.raises(BadInput, match="can be read by others"):
+            read_credentials(tmp_path / "own.toml")
 
 
 def test_what_arrived_before_a_reconnect_is_not_acknowledged_after_it() -> None:

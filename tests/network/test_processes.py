@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -35,11 +34,9 @@ def test_an_error_of_a_part_is_raised_as_it_is(error: Exception, together: bool)
 def test_a_signal_ends_it(number: signal.Signals) -> None:
     async def waits(stopped: asyncio.Event) -> None:
         asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), number)
-        await asyncio.wait_for(stopped.wait(), 10)
+        await asyncio.wait_for(stopped.wait(), 60)
 
-    start_s = time.monotonic()
     run_until_stopped(waits)
-    assert time.monotonic() - start_s < 9
 
 
 @pytest.mark.parametrize(

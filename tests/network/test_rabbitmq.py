@@ -96,7 +96,7 @@ def test_a_revoked_device_is_locked_out_at_once(rabbits: Rabbits) -> None:
     assert not rabbits.broker.revoke("lost"), "dealfl does not run it"
     for command in rabbits.broker.list_commands(revoked=["lost"]):
         rabbits.control(rabbits.hosts[1], *command.split()[1:])
-    device.wait(lambda: not device.client.is_connected(), 5.0)
+    device.wait(lambda: not device.client.is_connected())
     assert not device.client.is_connected()
     assert Stranger(lost).connect().answer == "Bad user name or password"
 

@@ -14,7 +14,7 @@ def test_workers_of_a_broker_that_fails_are_asleep_at_once(tmp_path: Path) -> No
             for phone in phones:
                 phone.join()
             first.kill()
-            assert served.wait(lambda: served.server.workers["w8"].asleep, 5.0)
+            assert served.wait(lambda: served.server.workers["w8"].asleep)
             assert not served.do(lambda: served.server.workers["w9"].asleep)
     finally:
         first.kill()

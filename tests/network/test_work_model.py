@@ -17,7 +17,7 @@ from dealfl.worker import Journal, Worker
 from tests.federation.parts import KEY, FixedMeter, item
 from tests.network.brokers import JOB, RunningBroker
 
-PATIENT_S = 20.0
+PATIENT_S = 60.0
 ITEMS = 300
 
 

@@ -214,7 +214,7 @@ def _killed(root: Path, repair: Path, number: int) -> int:
         assert child.stdout is not None
         assert child.stdout.readline() == "limited\n"
         child.send_signal(number)
-        return child.wait(timeout=20)
+        return child.wait(timeout=60)
 
 
 def test_sigterm_puts_the_limit_back_and_still_ends_the_process(

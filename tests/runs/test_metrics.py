@@ -19,7 +19,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def asked(address: str) -> Samples:
-    with urllib.request.urlopen(address, timeout=10) as answer:
+    with urllib.request.urlopen(address, timeout=60) as answer:
         text = answer.read().decode()
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
@@ -69,7 +69,7 @@ def test_the_command_serves_until_it_is_interrupted(digits_run: Path) -> None:
         address = json.loads(one.stdout.readline())["address"]
         assert value(asked(address), "dealfl_model_version") == 8
         one.send_signal(2)
-        _, problems = one.communicate(timeout=20)
+        _, problems = one.communicate(timeout=60)
     assert (one.returncode, problems) == (0, "")
 
 

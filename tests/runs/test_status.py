@@ -184,7 +184,7 @@ def test_watching_ends_cleanly(digits_run: Path) -> None:
         first, second = (json.loads(seen.stdout.readline()) for _ in range(2))
         assert first == second
         seen.send_signal(2)
-        _, problems = seen.communicate(timeout=20)
+        _, problems = seen.communicate(timeout=60)
     assert (seen.returncode, problems) == (0, "")
 
 

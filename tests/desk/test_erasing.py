@@ -6,8 +6,10 @@ import getpass
 import json
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser
 
@@ -15,6 +17,7 @@ from dealfl.cli import main
 from dealfl.runs import RunFolder, find_holdings, list_erasures, list_owners
 from dealfl.runs.erasing import file_erasure
 from dealfl.runs.finished_run import open_finished
+from dealfl.server import Ledger
 from tests.desk.browsing import Tab
 from tests.desk.desks import RunningDesk, Visitor
 from tests.network.forks import wait_for
@@ -91,6 +94,35 @@ def test_the_form_says_what_is_wrong(start: Start, own_run: Path) -> None:
     assert "no key to verify with" in bad.text
     assert visitor.get("/erasure/certificate/0").status == 404
     assert list_erasures(RunFolder(own_run)) == []
+
+
+def test_what_is_no_certificate_is_named_without_paths_of_this_machine(
+    start: Start, own_run: Path
+) -> None:
+    assert main(["erase", str(own_run), somebody(own_run), "--json"]) == 0
+    visitor = Visitor(start(own_run))
+    deep = ("[" * 4_000, "[" * 50_000, '{"payload":' * 300, "9" * 4_000)
+    for text in (*deep, "\x00", '{"payload": ""}'):
+        bad = visitor.post("/erasure/verify", certificate=text)
+        assert bad.status == 400, text[:20]
+        assert "<h1>Not a valid certificate</h1>" in bad.text
+        assert "this text is no certificate of erasure" in bad.text
+
+
+def test_an_erasure_after_the_run_keeps_what_the_fleet_has_reported(own_run: Path) -> None:
+    with closing(Ledger(own_run / "ledger.db")) as ledger:
+        before = {name: (row.device, row.capacity_j, 0.4, True)
+                  for name, row in ledger.workers().items()}  # fmt: skip
+        ledger.put_workers(
+            msgspec.structs.replace(row, battery=0.4, charging=True)
+            for row in ledger.workers().values()
+        )
+    assert any(device for device, *_ in before.values())
+    assert main(["erase", str(own_run), somebody(own_run), "--json"]) == 0
+    with closing(Ledger(own_run / "ledger.db")) as ledger:
+        after = {name: (row.device, row.capacity_j, row.battery, row.charging)
+                 for name, row in ledger.workers().items()}  # fmt: skip
+    assert after == before
 
 
 def test_a_desk_that_only_shows_changes_nothing(visitor: Visitor, finished: Path) -> None:

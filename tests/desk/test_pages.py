@@ -44,6 +44,22 @@ def test_the_state_is_there_without_scripts(chromium: Browser, shown: RunningDes
         page.click("nav >> text=Erasure")
         assert "Nobody was erased yet" in page.inner_text("#requests")
         assert "finished" in page.inner_text("#state")
+        page.click("nav >> text=Rounds")  # no empty boxes where plots would be
+        plot = page.locator("div.plot").first.bounding_box()
+        assert plot is not None
+        assert 0 < plot["height"] < 100
+
+
+def test_a_finished_run_has_no_states_to_choose_and_times_of_its_own_clock(
+    visitor: Visitor,
+) -> None:
+    page = visitor.get("/fleet").text
+    assert '<select name="state"' not in page
+    assert 'data-name="heard">at ' in page
+    handle = page.partition("/fleet/worker/")[2].partition('"')[0]
+    worker = visitor.get(f"/fleet/worker/{handle}").text
+    assert "energy today" not in worker
+    assert "Last heard: at " in worker
 
 
 def test_search_and_order_work_while_typing_and_names_are_in_no_address(

@@ -110,7 +110,7 @@ def test_kill_9_of_the_server_during_an_erasure_loses_nothing(
         )
         assert page.inner_text("#salt").count("ann") == 1
         salt = page.inner_text("#salt code")
-        page.click("text=Issue a certificate of this state")
+        page.click("#certify button")
         assert "The erasure is complete" in page.inner_text(".paper")
         page = tab.open("erasure")
         assert "operator" in page.inner_text("#requests")

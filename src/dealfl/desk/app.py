@@ -49,6 +49,7 @@ from dealfl.desk.sources import Certificate, Source
 from dealfl.desk.tasks import Task, Tasks
 from dealfl.desk.view import View, Watch
 from dealfl.errors import DealError
+from dealfl.escaping import for_html
 from dealfl.pages import page_file, plotly_script
 from dealfl.runs import RequestStatus, WorkerLine
 from dealfl.storage import log
@@ -56,6 +57,7 @@ from dealfl.storage import log
 _MAX_STREAMS = 12
 _ALIVE_S = 15.0  # between signs of life in a stream of events
 _OPEN = ("/", "/login")
+_CERTIFIED = "The certificate is written."
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -125,7 +127,7 @@ class Desk:
 
     def _visit(self, request: Request) -> Visit:
         token = self._door.form_token(request.state.session)
-        return Visit(token, self._may_change, self._source.who)
+        return Visit(token, self._may_change, self._source.who, can_retrain=not self._source.remote)
 
     def _checked(self, handler: Handler) -> Handler:
         """Return a handler of a form of this desk; others are refused."""
@@ -327,7 +329,7 @@ class Desk:
 
         def work(say: Callable[[str], None]) -> str:
             source.complete(new, say)
-            return "The certificate is written."
+            return "The first certificate is written." if source.remote else _CERTIFIED
 
         self._tasks.start(task, work)
         await self._wait_for(new.name)
@@ -408,7 +410,13 @@ class Desk:
     async def _verify(self, request: Request) -> Response:
         fields = request.state.fields
         content = fields.get("certificate", "").strip().encode(errors="replace")
-        found = await asyncio.to_thread(self._source.verify, content)
+        try:
+            found = await asyncio.to_thread(self._source.verify, content)
+        except DealError as error:
+            text = f'<p class="verdict open">{for_html(sentence(str(error)))}</p>'
+            back = '<p><a href="/erasure">Verify another</a></p>'
+            page = Page("erasure", "Not a valid certificate", {"why": text + back})
+            return await self._show(page, 400)
         retrained = await self._compare(found) if fields.get("retrain") else None
         visit = self._visit(request)
         page = certificate_page(self._watch.view, visit, found, retrained, here=False)

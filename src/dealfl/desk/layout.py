@@ -36,6 +36,7 @@ class Visit:
     form_token: str
     may_change: bool
     who: str
+    can_retrain: bool = True  # the examples are here, not on devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +266,7 @@ def moment(time_s: float | None, nothing: str = "–") -> str:
     if time_s is None or time_s <= 0.0:
         return nothing
     if time_s < REAL_FROM_S:
-        return format_virtual(time_s)
+        return f"at {format_virtual(time_s)}"
     return f'<time datetime="{_iso(time_s)}" data-age="{time_s:.0f}">{clock(time_s)}</time>'
 
 

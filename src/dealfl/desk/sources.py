@@ -12,6 +12,7 @@ from typing import Protocol
 
 from dealfl.erasure import Erasure, ErasureRequest, Evidence, verify_certificate
 from dealfl.errors import BadInput, DealError
+from dealfl.report import format_count
 from dealfl.runs import (
     CERTIFICATES,
     Changes,
@@ -212,7 +213,8 @@ class FolderSource:
     def remove(self, worker: str) -> str:
         """Remove a worker; a ledger that a server has open is refused."""
         removed = remove_worker(self.run, worker)
-        return f"{removed.updates:,} updates were removed. New digest: {removed.digest_after}"
+        updates = format_count(removed.updates, "update")
+        return f"Removed from the model: {updates}. New digest: {removed.digest_after}"
 
     def worker_rounds(self, worker: str) -> list[dict[str, object]]:
         """Read the rounds of a worker."""
@@ -354,5 +356,8 @@ def verify_text(content: bytes, keys: Path, name: str, *, with_log: bool) -> Cer
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "certificate.json"
         path.write_bytes(content)
-        erasure, entry = verify_certificate(path, Evidence(keys, keys if with_log else None))
+        try:
+            erasure, entry = verify_certificate(path, Evidence(keys, keys if with_log else None))
+        except DealError as error:
+            raise BadInput(str(error).replace(str(path), "this text")) from error
     return Certificate(Path(name or "certificate.json"), erasure, entry)

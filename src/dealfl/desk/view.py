@@ -77,6 +77,12 @@ class View:
         return time.time() + self._ahead_s if self.is_real else self.now.now_s
 
     @property
+    def energy_source(self) -> str:
+        """How figures of energy came about; workers of a network do not say it."""
+        source = self.now.energy_source if self.now else ""
+        return "as workers report" if source == "not stated" else source
+
+    @property
     def finished(self) -> bool:
         """Whether the run has ended."""
         return self.now is not None and self.now.state == "finished"

@@ -18,11 +18,11 @@ from dealfl.jobs import Document, plan_without_data, read_job, read_plan
 from dealfl.learners import Learner, statistics_of
 from dealfl.protocol import plain_name
 from dealfl.runs.folder import JOB, WORKERS, RunFolder
-from dealfl.server import Ledger, Server
+from dealfl.server import Ledger, Server, WorkerRow
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Simulation
 from dealfl.storage import make_folder
-from dealfl.worker import Journal, MeasuredMeter, State, Worker
+from dealfl.worker import Device, Journal, MeasuredMeter, State, Worker
 
 _MAX_STEPS = 1_000
 
@@ -107,12 +107,19 @@ def open_finished(run: RunFolder, key: bytes) -> Iterator[FinishedRun]:
         # nobody downloads versions of a finished run, so that none has to wait for others
         rules = replace(job.server_rules, rounds=rounds, release_batch=1)
         server = Server(job.name, make, ledger, rules, Uniform())
+        devices = {name: _device_of(row) for name, row in server.workers.items()}
         workers = [
-            Worker(job.name, name, make, journal, MeasuredMeter(), key=key)
+            Worker(job.name, name, make, journal, MeasuredMeter(), key=key,
+                   device=devices.get(name))
             for name, journal in journals.items()
-        ]
+        ]  # fmt: skip
         clock = Clock(server, workers, start_s=ledger.reader.latest_s())
         yield FinishedRun(make, ledger, server, journals, clock)
+
+
+def _device_of(row: WorkerRow) -> Device:
+    """Return the device that a worker has announced last: it is not there to announce another."""
+    return Device(row.device, row.capacity_j, row.battery, charging=row.charging)
 
 
 # -- what a finished run holds -------------------------------------------------------------------

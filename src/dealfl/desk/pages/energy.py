@@ -38,7 +38,7 @@ def _now(view: View) -> str:
     lines = list(view.workers.values())
     total_j, learned = fsum(line.energy_j for line in lines), sum(line.learned for line in lines)
     today_j = fsum(view.spent_today_j(line) for line in lines)
-    source = view.now.energy_source if view.now else ""
+    source = view.energy_source
     shown = [
         figure("trainings", for_html(format_energy(total_j)), "all replies", tag=source),
         figure("for each example", for_html(format_energy(total_j / learned)) if learned else "–",
@@ -75,10 +75,9 @@ def _by_round(view: View) -> Plot:
         "line": {"color": COLOURS[0], "width": 2},
         "hovertemplate": f"round %{{x}}: %{{y:.3s}} {unit}<extra></extra>",
     }
-    source = view.now.energy_source if view.now else "not stated"
     return Plot(
-        title=f"Energy of trainings ({source})",
-        words=f"Cumulative over the last {len(closed):,} rounds, as the workers report it.",
+        title=f"Energy of trainings ({view.energy_source})",
+        words=f"Cumulative over the last {len(closed):,} rounds.",
         traces=[trace] if points else [],
         layout={"xaxis": {"title": axis("round")}, "yaxis": {"title": axis(f"energy, {unit}"),
                 "rangemode": "tozero"}},

@@ -103,9 +103,12 @@ def _verify_form(visit: Visit) -> str:
         'placeholder="Drop the file here, or paste its content"></textarea></label>'
         '<input type="file" id="file" accept=".json,application/json" hidden '
         'aria-label="Certificate file"></div>'
-        '<label class="check"><input type="checkbox" name="retrain" value="yes">'
-        "Train again on what the workers hold, and compare the digests</label>"
     )
+    if visit.can_retrain:
+        inside += (
+            '<label class="check"><input type="checkbox" name="retrain" value="yes">'
+            "Train again on what the workers hold, and compare the digests</label>"
+        )
     shown = form("/erasure/verify", visit, inside, button="Verify", change=False)
     return f'<div class="box"><h2>Verify a certificate</h2>{shown}</div>'
 
@@ -253,15 +256,23 @@ def request_page(
     sections = {
         "progress": request_progress(view, status, certificate, task),
         "salt": _salts(task),
-        "certify": form(
-            f"/erasure/certify/{handle}", visit, "", button="Issue a certificate of this state"
-        )
-        if status.kind != "readmit"
-        else "",
+        "certify": _certify_form(visit, status, certificate, handle),
     }
-    fixed = frozenset({"salt", "certify"})
+    fixed = frozenset({"salt"})
     title = f"Request of {read_stamp(status.name) or status.name}"
     return Page("erasure", title, sections, live=f"erasure/request/{handle}", fixed=fixed)
+
+
+def _certify_form(
+    visit: Visit, status: RequestStatus, certificate: Certificate | None, handle: str
+) -> str:
+    if status.kind == "readmit":
+        return ""
+    is_final = certificate is not None and certificate.erasure.final
+    which = (
+        "final certificate" if status.published and not is_final else "certificate of this state"
+    )
+    return form(f"/erasure/certify/{handle}", visit, "", button=f"Issue a {which}")
 
 
 def request_progress(
@@ -274,14 +285,14 @@ def request_progress(
         f"<p>{state_of(status)}</p>",
         (
             f"<p>{meter(share, 'replied', '')}{status.answered:,} of {len(view.workers):,} workers "
-            f"have answered; {status.claimed:,} examples deleted as they state, "
-            f"{status.examples:,} removed from the model.</p>"
+            f"have answered. Examples deleted, as they state: {status.claimed:,}; removed from the "
+            f"model: {status.examples:,}.</p>"
         ),
         f"<p>{for_html(task.text)}</p>" if task is not None and task.text else "",
         _missing(view, status),
     ]
     if certificate is not None:
-        kind = "The final certificate" if certificate.erasure.final else "A certificate, not final"
+        kind = "The final certificate" if certificate.erasure.final else "An earlier state"
         address = f"/erasure/certificate/{view.handle(certificate.path.name)}"
         steps.append(
             f'<p class="verdict"><a class="button" href="{address}">{kind}</a> '
@@ -325,7 +336,7 @@ def certificate_page(
     links = ""
     if here:
         again = form(f"/erasure/retrain/{handle}", visit, "", button="Train again and compare",
-                     change=False)  # fmt: skip
+                     change=False) if visit.can_retrain else ""  # fmt: skip
         links = (
             f'<p><a class="button" href="/erasure/certificate/{handle}/file" download>'
             f"Download the certificate</a></p>{again}"

@@ -60,7 +60,7 @@ def fleet_page(view: View, visit: Visit, search: Search) -> Page:
     """Return the page of the fleet."""
     sections = {
         "counts": fleet_counts(view),
-        "search": _search_form(visit, search),
+        "search": _search_form(view, visit, search),
         "rows": fleet_rows(view, visit, search),
     }
     fixed = frozenset({"search", "rows"})  # the script fetches the rows that are searched for
@@ -96,7 +96,6 @@ def _costs(view: View) -> list[str]:
     batteries = [line.battery for line in lines]
     low = sum(share < _LOW for share in batteries)
     spent_j = math.fsum(_energy_j(view, line) for line in lines)
-    source = view.now.energy_source if view.now else ""
     when = "all trainings" if view.finished else "in the present 24 hours"
     return [
         figure(
@@ -104,7 +103,7 @@ def _costs(view: View) -> list[str]:
             f"{fmean(batteries):.0%}" if batteries else "–",
             f"mean; {low:,} below {_LOW:.0%}",
         ),
-        figure("energy", for_html(format_energy(spent_j)), when, tag=source),
+        figure("energy", for_html(format_energy(spent_j)), when, tag=view.energy_source),
     ]
 
 
@@ -125,7 +124,7 @@ def _strip(states: Mapping[str, int], total: int) -> str:
     return f'<div class="strip" role="img" aria-label="{words}">{parts}</div>'
 
 
-def _search_form(visit: Visit, search: Search) -> str:
+def _search_form(view: View, visit: Visit, search: Search) -> str:
     sorts = "".join(
         f'<option value="{name}"{" selected" if name == search.sort else ""}>{title}</option>'
         for name, (title, _) in _SORTS.items()
@@ -139,8 +138,8 @@ def _search_form(visit: Visit, search: Search) -> str:
         '<label class="wide">Search<input type="search" name="search" '
         f'value="{for_html(search.text)}" placeholder="name, device, flag" maxlength="200" '
         'autocapitalize="off" spellcheck="false"></label>'
-        f'<label>State<select name="state">{states}</select></label>'
-        f'<label>Order<select name="sort">{sorts}</select></label>'
+        + ("" if view.finished else f'<label>State<select name="state">{states}</select></label>')
+        + f'<label>Order<select name="sort">{sorts}</select></label>'
     )
     shown = form("/fleet", visit, inside, button="Show", change=False)
     return f'<div class="search" id="searching">{shown}</div>'
@@ -219,7 +218,7 @@ def state_cell(view: View, line: WorkerLine) -> str:
     if state == "asleep" and line.call_by_s:
         more = f' <span class="quiet">{until(view, line.call_by_s)}</span>'
     if state == "overdue":
-        more = f' <span class="quiet">since {moment(line.call_by_s)}</span>'
+        more = f' <span class="quiet">due {moment(line.call_by_s)}</span>'
     return f'<span class="dot is-{state}">{state}</span>{more}'
 
 
@@ -292,8 +291,9 @@ def worker_figures(view: View, line: WorkerLine) -> str:
         [
             figure("state", state_cell(view, line), line.device),
             figure("battery", f"{line.battery:.0%}", "charging" if line.charging else ""),
-            figure("energy today", for_html(format_energy(view.spent_today_j(line))),
-                   f"{format_energy(line.energy_j)} in all trainings"),
+            figure(_energy_title(view), for_html(format_energy(_energy_j(view, line))),
+                   "all trainings" if view.finished
+                   else f"{format_energy(line.energy_j)} in all trainings"),
             figure("examples held", f"{line.held:,}", f"{line.waiting:,} wait to be learned"),
             figure("updates counted", f"{line.counted:,}", f"{line.updates_waiting:,} waiting"),
             figure("mean reward", format_number(reward),
@@ -306,7 +306,7 @@ def _history(rounds: Sequence[Mapping[str, object]]) -> str:
     names = ("round", "replied_s", "learned", "evicted", "energy_j", "reward", "declined")
     cells = [[_cell(name, row.get(name)) for name in names] for row in rounds[-AT_ONCE:]]
     head = ["round", "replied", "learned", "forgotten", "energy", "reward", "declined"]
-    caption = f"The last {len(cells):,} rounds it was selected for"
+    caption = f"The last {format_count(len(cells), 'round')} it was selected for"
     table = grid(caption, head, reversed(cells), empty="It was never selected.")
     return f"<h2>Rounds</h2>{table}"
 

@@ -38,7 +38,7 @@ def _keys(view: View) -> str:
 def _list_keys(text: str) -> Iterator[tuple[str, str]]:
     try:
         yield from _flatten("", tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         yield "job.toml", f"cannot be read: {error}"
 
 
@@ -65,7 +65,7 @@ def _log(view: View) -> str:
 def _line(text: str) -> list[str] | None:
     try:
         line = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(line, dict):
         return None

@@ -23,6 +23,8 @@ from dealfl.masks import (
 )
 from dealfl.protocol import MaskedUpdate, Open
 from dealfl.server import Ledger, Privacy, Rules, Server
+from dealfl.server.mask_store import LEAVES
+from dealfl.server.masked import MaskedAggregation
 from dealfl.server.selection import Uniform
 from dealfl.simulate import Network, Simulation
 from dealfl.worker import Journal, State, Worker
@@ -289,14 +291,27 @@ class MaskedChaos:
         return str(central.digest())
 
     def digest_with_waiting(self) -> str:
-        """Return the digest of the total and of the few updates that wait for a cohort."""
+        """Return the digest of the total, with what waits for a cohort and without what leaves."""
         ring = Ring(make().schema)
         server = self.simulation.server
         total = Total(ring).add(ring.vector(server.model.statistics))
         for nonces in self.find_waiting().values():
             for nonce in nonces:
                 total.add(self.seen[nonce])
+        for nonce in self.find_leaving():
+            total.subtract(self.seen[nonce])
         return ring.statistics(total.vector()).digest()
+
+    def find_leaving(self) -> list[bytes]:
+        """Return the nonces of the updates that the next opening subtracts."""
+        aggregation = self.simulation.server._aggregation
+        assert isinstance(aggregation, MaskedAggregation)
+        store = aggregation._masks
+        return [
+            header.nonce
+            for left in store.leaving(LEAVES)
+            for header in store.opened_headers(left.worker, left.incarnation)
+        ]
 
     def find_waiting(self) -> dict[str, list[bytes]]:
         """Return the nonces of the updates that are stored and not opened, by worker."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dealfl.server import masked
 from tests.keyholder.chaos import MaskedChaos, check
 
 
@@ -14,6 +15,15 @@ def test_the_server_ends_with_the_digest_of_central_training_under_masks() -> No
         happened |= set(chaos.done)
     assert openings > 60, "hardly anything was ever opened"
     assert happened == {event.__name__ for event, _ in MaskedChaos.EVENTS}
+
+
+def test_incarnations_that_end_all_the_time_change_no_digest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(masked, "_MANY_UPDATES", 4)
+    for seed in range(500, 504):
+        ends = check(seed, steps=40).simulation.server.workers.values()
+        assert any(row.incarnation > 1 for row in ends)
 
 
 @pytest.mark.soak

@@ -12,7 +12,7 @@ from dealfl.keyholder import KeyholderJournal
 from dealfl.learners import statistics_of
 from dealfl.masks import SERVER, Masker, Ring, Total
 from dealfl.protocol import MaskedUpdate, Update
-from dealfl.server import Ledger, MaskState, Server, rebuild_total
+from dealfl.server import Ledger, MaskState, Server, masked, rebuild_total
 from dealfl.server.selection import Everyone
 from dealfl.simulate import Network
 from dealfl.worker import Journal, State
@@ -140,6 +140,27 @@ def test_a_lost_phone_leaves_with_the_next_opening() -> None:
     assert not any(request.minus for request in calm.opened[since + 1 :])
     assert calm.digest_with_waiting() == calm.central_digest()
     assert not held.is_zero
+
+
+@pytest.mark.parametrize(("many", "has_left"), [(4, True), (60_000, False)])
+def test_an_incarnation_ends_before_one_request_cannot_take_its_sum_out(
+    monkeypatch: pytest.MonkeyPatch, many: int, has_left: bool
+) -> None:
+    monkeypatch.setattr(masked, "MAX_HEADERS", 6)
+    monkeypatch.setattr(masked, "_MANY_UPDATES", many)
+    calm = Calm(0)
+    for _ in range(9):
+        calm.bring()
+    assert (calm.simulation.server.workers["w0"].incarnation > 1) == has_left
+    del calm.journals["w0"], calm.simulation.workers["w0"]
+    calm.simulation.send("", calm.simulation.server.remove("w0", calm.simulation.now_s))
+    for _ in range(2):
+        calm.bring()
+    left = calm.simulation.server._aggregation.find_leaving("w0") is None
+    assert left == has_left, "the limit is what keeps it in"
+    if has_left:
+        assert calm.digest_with_waiting() == calm.central_digest()
+        assert calm.find_isolated() is None
 
 
 def test_an_erasure_waits_until_the_sum_of_a_lost_phone_has_left() -> None:

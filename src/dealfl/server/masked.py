@@ -50,6 +50,7 @@ _NOT_MASKED = "update is not masked; this job accepts updates under masks only"
 _SUSPECT = "suspect: the total of a cohort with this worker is impossible"
 _BARRED = "barred: its updates make the total impossible"
 _REMEDY = "; `dealfl workers remove` lets it begin again"
+_MANY_UPDATES = 60_000  # of an incarnation: one request must still be able to take its sum out
 
 
 @dataclass(frozen=True, slots=True)
@@ -535,7 +536,9 @@ class MaskedAggregation(Aggregation):
         for name, (incarnation, last) in counts.items():
             self._ledger.updates.delete_deltas(name, incarnation, last)
         self._ready = set(self._ledger.updates.waiting())
-        return Aggregated({name: last for name, (_, last) in counts.items()}, {}, {})
+        counted = {name: last for name, (_, last) in counts.items() if last < _MANY_UPDATES}
+        full = f"began again after {_MANY_UPDATES:,} updates"
+        return Aggregated(counted, dict.fromkeys(counts.keys() - counted.keys(), full), {})
 
     def _fold(self, request: Open) -> list[bytes]:
         """Add the updates of a request to the masked sums of their workers; return them."""

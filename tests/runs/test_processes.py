@@ -81,6 +81,13 @@ def _give_much_when_stopped(show: Show) -> Outcome:
     return dataclasses.replace(OUTCOME, job="x" * 10**6)
 
 
+def _wait_to_end_when_stopped(show: Show) -> Outcome:
+    Path("child").write_text(f"{os.getpid()}")
+    while not Path("again").exists():
+        time.sleep(0.01)
+    return OUTCOME
+
+
 def _state(process: int) -> str:
     stat = Path(f"/proc/{process}/stat")
     return stat.read_text().split()[2] if stat.exists() else "Z"
@@ -140,6 +147,35 @@ def test_ctrl_c_shows_no_error_of_any_process(
     os.killpg(parent, signal.SIGINT)
     assert os.waitstatus_to_exitcode(os.waitpid(parent, 0)[1]) == 130
     assert Path("told.txt").read_text() == ""
+
+
+def test_a_stop_that_reaches_a_task_twice_shows_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, Outcome] = {}
+
+    def stop_or_interrupt(number: int, _: object) -> None:  # as a run does
+        Path("stopped").touch()
+        signal.signal(number, signal.default_int_handler)
+
+    handlers = {n: signal.signal(n, stop_or_interrupt) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with Processes({"one": _wait_to_end_when_stopped}, 2, found.update) as processes:
+            while not Path("child").exists() or not Path("child").read_text():
+                processes.poll(timeout_s=0.01)
+            child = int(Path("child").read_text())
+            os.kill(child, signal.SIGTERM)
+            while not Path("stopped").exists():
+                time.sleep(0.01)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGINT):
+                os.kill(child, number)
+            Path("again").touch()
+            processes.finish("one", lambda _: None, lambda: False)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert (found, capfd.readouterr().err) == ({"one": OUTCOME}, "")
 
 
 def _words(path: Path) -> list[str]:

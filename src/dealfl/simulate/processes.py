@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from dealfl.errors import BadInput, DealError
@@ -135,8 +136,7 @@ class Processes:
 def _perform(task: Task, connection: Connection) -> None:
     """Wait for the turn of a task, perform it, and send its outcome or error."""
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends this one with its parent
+    _stop_once()
     connection.recv()
     shown_s = 0.0
 
@@ -152,6 +152,20 @@ def _perform(task: Task, connection: Connection) -> None:
     except DealError as error:
         message = error
     connection.send(message)
+
+
+def _stop_once() -> None:
+    """Leave Ctrl-C to the parent, which asks for a stop by SIGTERM, and heed the first of these."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    stop = signal.getsignal(signal.SIGTERM)
+    if not callable(stop):
+        return
+
+    def stop_first(number: int, frame: FrameType | None) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        stop(number, frame)
+
+    signal.signal(signal.SIGTERM, stop_first)
 
 
 def _available_bytes() -> float:

@@ -17,6 +17,7 @@ DealError
 import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 __all__ = [
     "BadBytes",
@@ -34,9 +35,11 @@ __all__ = [
     "argument",
     "describe_without_values",
     "instruction",
+    "meant_path",
     "needs_extra",
     "options_named",
     "unknown_name",
+    "unreadable",
 ]
 
 _words = {"shell": False}  # how messages name arguments and commands
@@ -175,6 +178,61 @@ def instruction(python: str, shell: str) -> str:
     '`dealfl show RUN --owners`'
     """
     return shell if _words["shell"] else python
+
+
+def meant_path(path: str | Path) -> str:
+    """Return the question whether a path with nearly the name of a missing one is meant.
+
+    Parameters
+    ----------
+    path : str or Path
+        Path of a file or folder that does not exist.
+
+    Returns
+    -------
+    str
+        Words for a message; "" if no name is near.
+    """
+    from difflib import get_close_matches  # only where something is wrong
+
+    path = Path(path)
+    try:
+        names = sorted(other.name for other in path.parent.iterdir())
+    except OSError:
+        return ""
+    near = get_close_matches(path.name, names, n=1, cutoff=0.75)
+    return f"did you mean {str(path.with_name(near[0]))!r}?" if near else ""
+
+
+def unreadable(path: str | Path, error: OSError, otherwise: str = "") -> BadInput:
+    """Create the error for a file that cannot be read; it names a remedy.
+
+    Parameters
+    ----------
+    path : str or Path
+        Path of the file.
+    error : OSError
+        Why it cannot be read.
+    otherwise : str
+        Remedy, unless a file of nearly this name is there.
+
+    Returns
+    -------
+    BadInput
+        The error.
+
+    Examples
+    --------
+    >>> raise unreadable("none.toml", FileNotFoundError(2, "No such file or directory"))
+    Traceback (most recent call last):
+    dealfl.errors.BadInput: none.toml cannot be read: No such file or directory; check the name
+    """
+    remedy = otherwise or "make it readable"
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        remedy = meant_path(path) or otherwise or "check the name"
+    if isinstance(error, IsADirectoryError):
+        remedy = otherwise or "name a file in it"
+    return BadInput(f"{path} cannot be read: {error.strerror}; {remedy}")
 
 
 @contextmanager

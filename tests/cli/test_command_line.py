@@ -13,6 +13,7 @@ import pytest
 
 from dealfl.cli import main, parser
 from dealfl.cli.parsing import actions_of
+from dealfl.jobs import Document
 from dealfl.runs import default_job
 
 Captured = pytest.CaptureFixture[str]
@@ -201,6 +202,62 @@ def test_a_name_in_the_place_of_a_run_is_explained(
         assert expected in capsys.readouterr().err
         assert main([command, "runs/typo"]) == 2
         assert "runs/typo does not exist; give a run folder" in capsys.readouterr().err
+
+
+def test_a_run_in_the_place_of_a_name_is_put_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs/shops").mkdir(parents=True)
+    Path("runs/shops/ledger.db").write_bytes(b"")
+    for command in ("erase", "show"):
+        assert main([command, "ann lee", "runs/shops"]) == 2
+        expected = f"the run comes first: dealfl {command} runs/shops 'ann lee'"
+        assert expected in capsys.readouterr().err
+
+
+def test_files_and_runs_of_nearly_the_name_are_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs/shops").mkdir(parents=True)
+    for name in ("shops.csv", "shops.toml", "shops.json", "shops.deal"):
+        Path(name).touch()
+    for words, meant in (
+        (["run", "shosp.toml"], "shops.toml"),
+        (["simulate", "shosp.toml"], "shops.toml"),
+        (["job", "init", "shosp.csv", "--yes"], "shops.csv"),
+        (["status", "runs/shosp"], "runs/shops"),
+        (["backup", "runs/shosp", "--to", "copy"], "runs/shops"),
+        (["restore", "runs/shosp", "--to", "copy"], "runs/shops"),
+        (["verify", "shosp.json"], "shops.json"),
+        (["model", "info", "shosp.deal"], "shops.deal"),
+    ):
+        assert main(words) == 2
+        assert capsys.readouterr().err.rstrip().endswith(f"; did you mean '{meant}'?")
+
+
+def test_an_action_without_its_command_is_completed(capsys: Captured) -> None:
+    for word, meant in (("init", "dealfl job init"), ("certify", "dealfl erasures certify")):
+        with pytest.raises(SystemExit, match="2"):
+            main([word, "houses.csv"])
+        assert f"no command {word!r}; did you mean {meant!r}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("start", ["\ufeff", ""])
+def test_a_job_may_start_with_a_mark_of_its_encoding(start: str, tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text(start + '[job]\nname = "Größe"\n', "utf-8")
+    assert Document.read(path).tables == {"job": {"name": "Größe"}}
+
+
+def test_a_job_in_another_encoding_is_refused_with_a_remedy(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text('[job]\nname = "Größe"\n', "cp1252")
+    assert main(["run", str(path)]) == 2
+    assert f"{path} is not UTF-8 text; save it as UTF-8" in capsys.readouterr().err
 
 
 def test_names_may_stand_between_options() -> None:

@@ -58,6 +58,27 @@ def test_near_names_are_suggested(name: str, visitors: Path, capsys: Captured) -
     assert expected in capsys.readouterr().out
 
 
+def test_other_runs_that_hold_the_person_are_named(visitors: Path, capsys: Captured) -> None:
+    for name in ("one", "two", "three"):
+        dealfl.run(dealfl.Fleet.from_job(visitors), out=Path("runs") / name, verbose=False)
+    assert main(["erase", "runs/one", "ann"]) == 0
+    expected = "ALSO HELD by other runs of the same file: runs/three, runs/two. Erase them there"
+    assert expected in capsys.readouterr().out
+    assert main(["erase", "runs/two", "ann", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["also_held"] == ["runs/three"]
+    assert main(["erase", "runs/three", "ann"]) == 0
+    assert "ALSO HELD" not in capsys.readouterr().out
+
+
+def test_a_file_of_names_may_start_with_a_mark_of_its_encoding(
+    visitors: Path, capsys: Captured
+) -> None:
+    dealfl.run(dealfl.Fleet.from_job(visitors), out=Path("run"), verbose=False)
+    Path("names.txt").write_text("\ufeffJürgen Groß\n\n", "utf-8")
+    assert main(["erase", "run", "--file", "names.txt"]) == 0
+    assert "salt of Jürgen Groß" in capsys.readouterr().out
+
+
 def test_a_certificate_over_nothing_is_headed_so(run: RunFolder, capsys: Captured) -> None:
     page = run.path.parent / "page.html"
     assert main(["erase", str(run.path), "nobody", "--unknown-too", "--json"]) == 0

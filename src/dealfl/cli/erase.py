@@ -25,7 +25,7 @@ from dealfl.cli.printing import (
     print_result,
     say,
 )
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, unreadable
 
 if TYPE_CHECKING:
     from dealfl.runs import RequestStatus, RunFolder, RunningServer
@@ -65,6 +65,7 @@ def _erase(arguments: argparse.Namespace) -> int:
         "certificate": str(erased.certificate),
         "salts": erased.salts,
         "known_before": erased.known_before,
+        "also_held": erased.also_held,
     }
     print_result(arguments, plain, str(erased))
     return 0 if erased.erasure.final else 1
@@ -75,12 +76,14 @@ def _open_for(arguments: argparse.Namespace, names: Sequence[str]) -> "RunFolder
     from dealfl.runs import RunFolder
 
     given = arguments.run_folder
-    if names or Path(given).exists() or Path(given).name != given:
+    runs = [name for name in names if RunFolder(Path(name)).ledger.is_file()]
+    if Path(given).exists() or (not runs and (names or Path(given).name != given)):
         return open_run(arguments)
-    latest = "RUN"
-    with suppress(BadInput):
-        latest = shlex.quote(str(RunFolder.at().path))
-    again = f"{arguments.parser.prog} {latest} {shlex.quote(given)}"
+    if not runs:
+        with suppress(BadInput):
+            runs = [str(RunFolder.at().path)]
+    persons = [given, *(name for name in names if name not in runs)]
+    again = f"{arguments.parser.prog} {shlex.join([*(runs or ['RUN'])[:1], *persons])}"
     raise BadInput(f"{given} is not a run; the run comes first: {again}")
 
 
@@ -138,9 +141,9 @@ def _read_names(path: Path) -> list[str]:
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise BadInput(f"{path} is larger than 1 GB; split it")
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8-sig").splitlines()
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}") from error
+        raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text; save it as UTF-8") from error
     return [line.strip() for line in lines if line.strip()]

@@ -80,6 +80,8 @@ class Parser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             noun = str(action.metavar or "command").lower()
             hint = data_hint(value) or suggest(value, action.choices)
+            if owners := [name for name, one in action.choices.items() if _takes(one, value)]:
+                hint = f"; did you mean '{self.prog} {owners[0]} {value}'?"
             if f"--{value}" in self._option_string_actions:
                 hint = f"; did you mean '--{value}'?"
             if value.endswith(".toml"):
@@ -101,6 +103,12 @@ def _unknown(words: Sequence[str], parser: argparse.ArgumentParser, given: list[
     near = difflib.get_close_matches(name.lstrip("-"), _options(parser), n=1)
     meant = f"--{near[0]}" if near else _find_setting(options[0], parser, given)
     return f"no option {name!r}" + (f"; did you mean {meant!r}?" if meant else "")
+
+
+def _takes(parser: argparse.ArgumentParser, word: str) -> bool:
+    """Return whether a word is an action of a command."""
+    actions = actions_of(parser)
+    return actions is not None and word in actions.choices
 
 
 def _options(parser: argparse.ArgumentParser) -> list[str]:

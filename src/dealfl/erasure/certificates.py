@@ -20,7 +20,7 @@ from msgspec import Meta
 from dealfl.erasure.log import CertificateLog, Head, check_proof, leaf_hash, read_head
 from dealfl.erasure.requests import commit_to
 from dealfl.erasure.signing import PublicKey, SigningKey, load_keys, open_signing_key
-from dealfl.errors import BadBytes, BadInput
+from dealfl.errors import BadBytes, BadInput, unreadable
 from dealfl.storage import lock_file, replace_file, synchronize
 
 _PAYLOAD = "application/vnd.in-toto+json"
@@ -299,7 +299,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}") from error
+        raise unreadable(path, error) from error
 
 
 def _read_head(path: Path | None, keys: Mapping[str, PublicKey]) -> Head | None:

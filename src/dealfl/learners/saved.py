@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from dealfl.errors import BadBytes, BadInput
+from dealfl.errors import BadBytes, unreadable
 from dealfl.exact import Setting, Statistics
 from dealfl.storage import replace_file
 
@@ -72,7 +72,7 @@ class SavedLearner(msgspec.Struct, frozen=True):
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise BadInput(f"{path} cannot be read: {error.strerror}") from None
+            raise unreadable(path, error) from None
         try:
             return _parse(data)
         except BadBytes as error:

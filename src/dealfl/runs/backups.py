@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from dealfl.errors import BadBytes, BadInput
+from dealfl.errors import BadBytes, BadInput, meant_path
 from dealfl.keyholder import KeyholderJournal
 from dealfl.learners import from_schema
 from dealfl.runs.folder import JOB, OWNERS_KEY, WORKERS
@@ -85,7 +85,8 @@ def _find_databases(source: Path) -> list[Path]:
             raise BadInput(f"the folder {source} has no ledger and no journal")
         return databases
     if not source.is_file():
-        raise BadInput(f"{source} does not exist; give a run folder, a ledger or a journal")
+        remedy = meant_path(source) or "give a run folder, a ledger or a journal"
+        raise BadInput(f"{source} does not exist; {remedy}")
     if not _find_kind(source):
         raise BadInput(f"{source} is neither a ledger nor a journal")
     return [source]
@@ -150,7 +151,8 @@ def restore(backup: Path, to: Path, *, force: bool = False) -> list[Copied]:
 
 def _find_targets(backup: Path, to: Path) -> list[tuple[Path, Path]]:
     if not backup.exists():
-        raise BadInput(f"{backup} does not exist; give a folder written by dealfl backup")
+        remedy = meant_path(backup) or "give a folder written by dealfl backup"
+        raise BadInput(f"{backup} does not exist; {remedy}")
     if not backup.is_dir():
         _require_kind(backup)
         return [(backup, to / backup.name if to.is_dir() else to)]

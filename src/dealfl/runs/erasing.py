@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from zipfile import ZipFile, is_zipfile
@@ -26,7 +27,7 @@ from dealfl.erasure import (
     split_entry,
     verify_certificate,
 )
-from dealfl.errors import BadBytes, BadInput, argument, instruction
+from dealfl.errors import BadBytes, BadInput, DealError, argument, instruction
 from dealfl.protocol import plain_name
 from dealfl.runs.erasures import (
     CERTIFICATES,
@@ -45,7 +46,7 @@ from dealfl.runs.finished_run import (
     require_journals,
     retrain,
 )
-from dealfl.runs.folder import FORGETTING, REQUESTS, RunFolder
+from dealfl.runs.folder import FORGETTING, REQUESTS, RunFolder, runs_of_file
 from dealfl.runs.result import Forgotten
 from dealfl.server import LedgerReader
 from dealfl.storage import log, replace_file
@@ -66,6 +67,7 @@ class ErasureResult:
     certificate: Path
     salts: dict[str, str]
     known_before: int
+    also_held: tuple[str, ...] = ()  # other runs of the same file that hold examples of them
 
     def __repr__(self) -> str:
         erasure = self.erasure
@@ -84,7 +86,9 @@ class ErasureResult:
         rows |= {f"salt of {name[:32]}": salt for name, salt in self.salts.items()}
         width = max(map(len, rows))
         table = "\n".join(f"  {name:{width}}  {value}" for name, value in rows.items())
-        return f"{table}\n\n{self._ending}"
+        runs = ", ".join(self.also_held)
+        also = f"\n\nALSO HELD by other runs of the same file: {runs}. Erase them there, too."
+        return f"{table}\n\n{self._ending}{also * bool(runs)}"
 
     @property
     def _ending(self) -> str:
@@ -117,7 +121,19 @@ def erase_owners(
     Copies in the folder are deleted: of data in memory, and exported models.
     """
     new = file_erasure(run, owners, requested_by=requested_by, examples=examples)
-    return complete_erasure(run, new, wait_s=wait_s, progress=progress)
+    erased = complete_erasure(run, new, wait_s=wait_s, progress=progress)
+    return replace(erased, also_held=tuple(_find_other_runs(run, owners)))
+
+
+def _find_other_runs(run: RunFolder, owners: Sequence[str]) -> Iterator[str]:
+    """Yield the other runs of the same file that hold examples of these persons."""
+    file = str(run.tables().get("source", {}).get("file", ""))
+    for other in runs_of_file(run, file) if file else ():
+        with suppress(DealError, OSError):  # a run that is damaged stops no other
+            if not other.path.samefile(run.path) and any(
+                find_holdings(other, owner) for owner in owners
+            ):
+                yield os.path.relpath(other.path)
 
 
 def file_erasure(

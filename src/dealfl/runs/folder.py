@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from dealfl.errors import BadBytes, BadInput, DealError, argument
+from dealfl.errors import BadBytes, BadInput, DealError, argument, meant_path
 from dealfl.jobs import Document
 from dealfl.runs.result import RunProgress, RunRecord
 from dealfl.server import Ledger
@@ -47,6 +47,8 @@ class RunFolder:
         if path.is_dir() and run.job is not None:
             raise BadInput(f"{path} has no {LEDGER} yet: its run is starting; try again soon")
         what = f"has no {LEDGER}" if path.is_dir() else "does not exist"
+        if not path.exists() and (meant := meant_path(path)):
+            raise BadInput(f"{path} {what}; {meant}")
         raise BadInput(f"{path} {what}; give a run folder or a ledger file")
 
     @classmethod
@@ -230,6 +232,21 @@ class RunFolder:
             return msgspec.json.decode((self.path / _PROGRESS).read_bytes(), type=RunProgress)
         except (OSError, msgspec.MsgspecError):
             return None
+
+
+def runs_of_file(folder: RunFolder, file: str) -> list[RunFolder]:
+    """Return the runs that read a file of this name: in a folder, beside it, and in `runs`."""
+    places = dict.fromkeys((Path(RUNS).resolve(), folder.path.parent.resolve()))
+    beside = [path for place in places if place.is_dir() for path in sorted(place.iterdir())]
+    return [run for run in map(RunFolder, beside) if _reads(run, file)]
+
+
+def _reads(run: RunFolder, file: str) -> bool:
+    try:
+        read = str(run.tables().get("source", {}).get("file", ""))
+    except DealError:  # a run that is damaged stops no other
+        return False
+    return bool(read) and Path(read).name == Path(file).name
 
 
 def _is_database(path: Path) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -20,7 +19,7 @@ from dealfl.erasure import EXAMPLE, owner_hash, split_entry
 from dealfl.errors import BadBytes, DealError, argument
 from dealfl.jobs import Reading
 from dealfl.runs.erasing import erased_before
-from dealfl.runs.folder import ERASED, OWNERS_KEY, RUNS, RunFolder
+from dealfl.runs.folder import ERASED, OWNERS_KEY, RunFolder, runs_of_file
 from dealfl.simulate import FleetSpec
 from dealfl.storage import replace_file
 
@@ -39,21 +38,13 @@ class ErasedOwners(msgspec.Struct, frozen=True):
 
 def find_erased(folder: RunFolder, file: str) -> list[ErasedOwners]:
     """Return who was erased from the runs of a file: in a folder, beside it, and in `runs`."""
-    places = dict.fromkeys((Path(RUNS).resolve(), folder.path.parent.resolve()))
-    beside = [path for place in places if place.is_dir() for path in sorted(place.iterdir())]
+    runs = runs_of_file(folder, file)
     lists: dict[bytes, ErasedOwners] = {}
     for read in (_carried, _erased_from):  # the list of a run itself is later than copies of it
-        for run in map(RunFolder, beside):
+        for run in runs:
             with suppress(DealError):  # a run that is damaged stops no other
-                if _reads(run, file):
-                    lists |= {erased.key: erased for erased in read(run)}
+                lists |= {erased.key: erased for erased in read(run)}
     return [erased for erased in lists.values() if erased.owners]
-
-
-def _reads(run: RunFolder, file: str) -> bool:
-    """Return whether a run reads a file of this name."""
-    read = str(run.tables().get("source", {}).get("file", ""))
-    return bool(read) and Path(read).name == Path(file).name
 
 
 def _erased_from(run: RunFolder) -> list[ErasedOwners]:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dealfl.errors import BadBytes, BadInput, Incompatible, argument
+from dealfl.errors import BadBytes, BadInput, Incompatible, argument, unreadable
 from dealfl.exact import Schema
 from dealfl.jobs import Document, plan_without_data, read_source
 from dealfl.learners import Arrays, Learner, RowLearner, SavedLearner, Statistics, from_schema, load
@@ -63,7 +63,7 @@ def open_model(path: str | Path, job: str | Path | None = None) -> Model:
     """Open the model of a saved learner, a run folder or a ledger."""
     path = Path(path)
     given = None if job is None else Document.read(job)
-    text = "" if job is None else Path(job).read_text(encoding="utf-8")
+    text = "" if given is None else given.text()
     if _is_run(path):
         return _open_run(RunFolder.at(path), given, text)
     return _open_file(path, given, text)
@@ -76,9 +76,7 @@ def _is_run(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
     except OSError as error:
-        raise BadInput(
-            f"{path} cannot be read: {error.strerror}; give a saved model or a run folder"
-        ) from None
+        raise unreadable(path, error, "give a saved model or a run folder") from None
 
 
 def _open_file(path: Path, given: Document | None, text: str) -> Model:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, unreadable
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 _NAME = r"(?:\"[^\"]*\"|'[^']*'|[\w-]+)"
@@ -50,11 +50,11 @@ class Document:
         try:
             if max_bytes is not None and file.stat().st_size > max_bytes:
                 raise BadInput(f"{file} is larger than {max_bytes:,} bytes; use a smaller file")
-            text = file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8-sig")
         except OSError as error:
-            raise BadInput(f"{file} cannot be read: {error.strerror}") from error
+            raise unreadable(file, error) from error
         except UnicodeDecodeError as error:
-            raise BadInput(f"{file} is not UTF-8 text: {error.reason}") from error
+            raise BadInput(f"{file} is not UTF-8 text; save it as UTF-8") from error
         return cls.parse(text, str(file), file.parent)
 
     @classmethod

@@ -187,12 +187,15 @@ def nearest(key: str, valid: Iterable[str]) -> str:
     --------
     >>> nearest("ronds", ["rounds", "seed"])
     "did you mean 'rounds'? Valid: rounds, seed"
+    >>> nearest("owner", ["rounds", "seed"])
+    'valid: rounds, seed'
     """
     names = sorted(valid)
     if not names:
         return "it takes no keys; leave the section out"
-    closest = difflib.get_close_matches(str(key), names, n=1, cutoff=0.0)
-    return f"did you mean {closest[0]!r}? Valid: {', '.join(names)}"
+    closest = difflib.get_close_matches(str(key), names, n=1)
+    meant = f"did you mean {closest[0]!r}? Valid" if closest else "valid"
+    return f"{meant}: {', '.join(names)}"
 
 
 def _require_keys(

@@ -16,7 +16,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from dealfl.errors import BadInput
+from dealfl.errors import BadInput, unreadable
 from dealfl.settings import Count, Positive, Share, Text
 
 _DAY_S = 86_400.0
@@ -230,7 +230,7 @@ class Trace(Availability, frozen=True, tag="trace"):
             with path.open(encoding="utf-8", newline="") as lines:
                 traced = _traced(csv.DictReader(lines), path)
         except OSError as error:
-            raise BadInput(f"trace {path} cannot be read: {error.strerror}") from error
+            raise unreadable(path, error) from error
         if len(traced) < workers:
             raise BadInput(f"trace {path} has {len(traced)} workers; the fleet needs {workers}")
         return Trace(self.file, tuple(_checked(name, traced[name], path) for name in traced))

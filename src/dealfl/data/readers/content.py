@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, TextIO, cast
 
-from dealfl.errors import BadBytes, BadInput, needs_extra
+from dealfl.errors import BadBytes, BadInput, meant_path, needs_extra
 
 _SPREADSHEET = bytes.fromhex("d0cf11e0a1b11ae1")  # .xls
 PACKINGS = (".gz", ".xz", ".bz2", ".zip")  # of one file; archives of many need a member's name
@@ -98,7 +98,8 @@ def _open_file(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        raise BadInput(f"file {path} does not exist; check the name and the directory") from None
+        remedy = meant_path(path) or "check the name and the directory"
+        raise BadInput(f"file {path} does not exist; {remedy}") from None
     except IsADirectoryError:
         raise BadInput(f"cannot read {path}: it is a directory; name a file in it") from None
     except OSError as error:

@@ -4,7 +4,9 @@ import random
 
 import pytest
 
+from dealfl.worker import Journal, WorkerKeys
 from dealfl.worker.drift import DriftState
+from tests.federation.parts import assignment, row, updates, welcomed
 
 
 def feed(
@@ -66,3 +68,31 @@ def test_the_change_is_dated_to_the_first_training_that_spoke_for_it() -> None:
         assert not state.note(0.9, 10, number)
     assert not state.note(0.0, 3, 70)
     assert state.note(0.0, 3, 80) == 70
+
+
+def test_less_evidence_is_enough_if_others_were_alarmed_but_some_is_needed() -> None:
+    def after(*scores: float, warned: bool) -> int:
+        state = DriftState()
+        for number in range(1, 5):
+            state.note(0.8, 10, number)
+        return max(state.note(score, 5, 70, others_alarmed=warned) for score in scores)
+
+    assert not after(0.2, warned=False)
+    assert after(0.2, warned=True) == 70
+    assert not after(0.8, 0.8, 0.6, warned=True), "as good as before: the others may be wrong"
+
+
+def test_an_assignment_warns_the_worker_of_what_others_noticed() -> None:
+    def evicted(warned: bool) -> int:
+        journal = Journal(journal_id="mark")
+        keys = WorkerKeys(model="resident", drift=True)
+        one = welcomed(journal=journal, keys=keys, forget_fraction="0")
+        for number, (count, target) in enumerate([(15, "a"), (10, "a"), (1, "b")], 1):
+            examples = [row(1, 0, 0, target=target), row(0, 0, 1, target="ab"["a" in target])]
+            one.ingest([("ann", examples[0])] * count + [("ann", examples[1])] * count)
+            order = assignment(number, others_alarmed=warned and number == 3)
+            (sent,) = updates(one.handle([order], float(number)).messages)
+        return sent.evicted
+
+    assert evicted(warned=True) == 50
+    assert evicted(warned=False) == 0

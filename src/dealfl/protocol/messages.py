@@ -170,6 +170,9 @@ class Assignment(Record, frozen=True, kw_only=True):
     forget_fraction: Annotated[
         Ratio | None, _field('θ as a decimal, such as "0.02"; None uses the worker\'s own.')
     ] = None
+    others_alarmed: Annotated[
+        bool, _field("Whether many other workers have noticed a change of the world lately.")
+    ] = False
     erased: Complete = Position()
 
 

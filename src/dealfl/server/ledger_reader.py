@@ -42,7 +42,8 @@ CREATE TABLE workers (
   rides INTEGER NOT NULL,
   per_hour REAL NOT NULL, call_waiting INTEGER NOT NULL, call_by_s REAL NOT NULL,
   learned INTEGER NOT NULL, evicted INTEGER NOT NULL, behind INTEGER NOT NULL,
-  removed INTEGER NOT NULL, devices INTEGER, crc INTEGER NOT NULL) WITHOUT ROWID;
+  removed INTEGER NOT NULL, devices INTEGER, alarmed_s REAL,
+  crc INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE sums (worker TEXT PRIMARY KEY, fingerprint INTEGER NOT NULL, cells INTEGER NOT NULL)
   WITHOUT ROWID;
 CREATE TABLE pages (owner TEXT NOT NULL, array INTEGER NOT NULL, first INTEGER NOT NULL,
@@ -135,6 +136,7 @@ class WorkerRow(msgspec.Struct, frozen=True):
     behind: int = 0  # 1 + the update that brings its sum up to date after a restore; 0 if it is
     removed: int = 0  # examples that left its sum by erasure, and that no answer accounts for yet
     devices: int | None = None  # behind a region; None for a worker
+    alarmed_s: float | None = None  # time when it last reported a change of the world
 
 
 def note_restore(row: WorkerRow) -> WorkerRow:

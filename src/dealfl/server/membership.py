@@ -25,6 +25,7 @@ from dealfl.protocol import (
     Welcome,
 )
 from dealfl.server.aggregation import Aggregated, Aggregation
+from dealfl.server.alarms import Alarms
 from dealfl.server.ledger import Ledger, Listed
 from dealfl.server.ledger_reader import WorkerRow, note_restore
 from dealfl.server.roster import Roster, note_announcement
@@ -75,6 +76,7 @@ class Membership:
         self.tally = Tally()
         for row in self.rows.values():
             self.tally.add(row)
+        self.alarms = Alarms(self.rows.values())
 
     @property
     def epoch(self) -> str:
@@ -91,6 +93,7 @@ class Membership:
         before = self.rows.get(row.name)
         self.devices += count_devices(row) - (0 if before is None else count_devices(before))
         self.tally.add(row)
+        self.alarms.note(row)
         if before is not None:
             self.tally.add(before, -1)
         if before is not None and _is_member(before):
@@ -108,6 +111,10 @@ class Membership:
         """Store the rows that changed."""
         self._ledger.put_workers(self.rows[name] for name in sorted(self._changed))
         self._changed.clear()
+
+    def others_are_alarmed(self, worker: str, now_s: float) -> bool:
+        """Return whether an assignment warns a worker that the world has changed for others."""
+        return self.alarms.warn(worker, self.devices, now_s)
 
     @property
     def fulfilled(self) -> int:

@@ -71,6 +71,7 @@ def note_reply(row: WorkerRow, trained: int, update: Update, now_s: float) -> Wo
         waiting_since_s=now_s,
         learned=row.learned + update.learned,
         evicted=row.evicted + update.evicted,
+        alarmed_s=now_s if update.alarmed else row.alarmed_s,
     )
 
 

@@ -259,9 +259,11 @@ class Rounds:
             busy_until_s = max(deadline_s, rows[name].call_by_s + self.rules.ttl_s)
             self._members.put(replace(rows[name], training=True, busy_until_s=busy_until_s))
         called = [name for name in chosen if not rows[name].call_by_s]
-        return self._assign(called, number, deadline_s)
+        return self._assign(called, number, deadline_s, now_s)
 
-    def _assign(self, workers: Iterable[str], number: int, deadline_s: float) -> list[Message]:
+    def _assign(
+        self, workers: Iterable[str], number: int, deadline_s: float, now_s: float
+    ) -> list[Message]:
         assignments: list[Message] = []
         for name in workers:
             fraction = assign_fraction(self.rules, self._members.rows[name])
@@ -273,6 +275,7 @@ class Rounds:
                 deadline_s=deadline_s,
                 erased=self._ledger.erasures.end(),
                 forget_fraction=self._ledger.rounds.put_fraction(number, name, fraction),
+                others_alarmed=self._members.others_are_alarmed(name, now_s),
             )
             assignments.append(assignment)
         return assignments
@@ -290,7 +293,7 @@ class Rounds:
         until_s = now_s + self.rules.ttl_s
         until_s = until_s + self.rules.max_wait_s if waits else min(row.busy_until_s, until_s)
         self._members.put(replace(row, busy_until_s=until_s))
-        return [] if waits else self._assign([message.worker], number, until_s)
+        return [] if waits else self._assign([message.worker], number, until_s, now_s)
 
     def _next_opening_s(self) -> float | None:
         """Return the earliest time of the next round, which a restart does not change."""
@@ -377,4 +380,6 @@ def _is_exaggerated(announced: int, update: Update, stored: Stored) -> bool:
 
 def _without_claims(update: Update) -> Update:
     """Return an update whose figures are 0; only its delta counts."""
-    return replace(update, learned=0, evicted=0, operations=0, elapsed_s=0.0, energy_j=0.0)
+    return replace(
+        update, learned=0, evicted=0, alarmed=False, operations=0, elapsed_s=0.0, energy_j=0.0
+    )

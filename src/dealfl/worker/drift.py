@@ -10,6 +10,9 @@ alarm is raised if S reaches log 1000, so that a change has to be 1000 times as 
 model that misses half of its examples is alarmed falsely about once in 5,800 of them. All records
 from before that moment are then evicted, and the test begins again.
 
+These odds are those against a change that nobody else has noticed. If the server says that many
+others have, 10 : 1 is enough. Nobody forgets on the word of others alone.
+
 The model is the worker's own, so that nothing has to be fetched, and a worker that has evicted its
 old records is not alarmed again by those that others still have in the shared model.
 """
@@ -21,6 +24,7 @@ import math
 import msgspec
 
 _ALARM = math.log(1000.0)
+_AMONG_OTHERS = math.log(10.0)  # if many others were alarmed
 _MIN_TESTED = 20  # examples from which p₀ is estimated
 _MAX_TESTED = 400  # older tests count half, so that p₀ follows a model that learns
 
@@ -35,7 +39,7 @@ class DriftState(msgspec.Struct, array_like=True):
     changed_at: int = 0  # id of the first record since then; 0 for none
     alarms: int = 0
 
-    def note(self, score: float, count: int, first_id: int) -> int:
+    def note(self, score: float, count: int, first_id: int, *, others_alarmed: bool = False) -> int:
         """Note the score of the model on new records; return since which id, if that is an alarm.
 
         Examples
@@ -54,7 +58,7 @@ class DriftState(msgspec.Struct, array_like=True):
         self.missed_since += missed
         self.changed_at = self.changed_at or first_id
         evidence = self._evidence()
-        if evidence >= _ALARM:
+        if evidence >= (_AMONG_OTHERS if others_alarmed else _ALARM):
             changed_at = self.changed_at
             self._restart()
             self.alarms += 1

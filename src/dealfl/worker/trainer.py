@@ -138,6 +138,7 @@ class Trainer:
         now_s: float,
         *,
         rides: bool = False,
+        others_alarmed: bool = False,
     ) -> None:
         """Learn new records, evict old ones by the scheme, and post the difference.
 
@@ -147,7 +148,7 @@ class Trainer:
         state = journal.state
         self.meter.start()
         before = journal.count(State.LEARNED)
-        outdated = self._find_outdated(new)
+        outdated = self._find_outdated(new, others_alarmed)
         evicted = outdated or self._evict(before, assigned)
         if journal.count(State.GRACE):
             journal.delete([record.id for record in journal.records(State.GRACE)], State.GRACE)
@@ -206,7 +207,7 @@ class Trainer:
         state.carry = eviction.carry
         return self._journal.records(State.LEARNED, eviction.count) if eviction.count else []
 
-    def _find_outdated(self, new: list[Record]) -> list[Record]:
+    def _find_outdated(self, new: list[Record], others_alarmed: bool) -> list[Record]:
         """Test the live model on new records; after an alarm, return all from before the change."""
         if not self._tests_drift or self.resident is None or not new:
             return []
@@ -218,7 +219,9 @@ class Trainer:
         if score is None:
             return []
         first = min(record.id for record in new)
-        changed_at = self._journal.state.drift.note(score, len(new), first)
+        changed_at = self._journal.state.drift.note(
+            score, len(new), first, others_alarmed=others_alarmed
+        )
         if not changed_at:
             return []
         return [r for r in self._journal.records(State.LEARNED) if r.id < changed_at]

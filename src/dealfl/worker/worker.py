@@ -675,7 +675,9 @@ class Worker:
                 return self._decline(message.round, str(error))
             state.theta = fraction
         rides = self._membership.rides
-        self._trainer.train(new, fraction, message.round, now_s, rides=rides)
+        self._trainer.train(
+            new, fraction, message.round, now_s, rides=rides, others_alarmed=message.others_alarmed
+        )
         return None
 
     def _reason_to_decline(self, now_s: float) -> str:

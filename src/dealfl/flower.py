@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,11 @@ from typing import Any
 from dealfl import protocol
 from dealfl.erasure import ErasureRequest
 from dealfl.errors import BadInput, DealError, needs_extra
-from dealfl.jobs import Document, plan_without_data, read_job, read_selection
+from dealfl.jobs import Document, plan_without_data, read_job, read_selector
 from dealfl.network import Credentials, Orders, open_workers
 from dealfl.protocol import Asleep, Assignment, Erase, Message, Published, Update, Welcome
 from dealfl.runs import RunFolder, RunProgress, certify, find_queued, list_erasures
 from dealfl.server import Ledger, Server
-from dealfl.server.selection import make_selector
 from dealfl.simulate import read_fleet, split_fleet
 
 __all__ = ["client_app", "server_app"]
@@ -36,24 +36,19 @@ _BAG = "dealfl"
 _URGENT = (Assignment, Erase, Welcome)  # others wait for the next bag
 _TURN_S = 0.1
 _LOOK_S = 1.0  # for new nodes and for requests of erasure
-_CALL_S = 60.0  # between two calls of a node, which may have new rows
 _BAG_S = 600.0  # after which a bag counts as lost
-_IDLE_S = 300.0  # without any update, before the last round
 _AGAIN_S = 5.0  # after an error of a node
 
 
 def server_app() -> Any:  # noqa: ANN401 - flwr is optional
     """Return a ServerApp; its run configuration has absolute paths: `job` and the run `folder`.
 
-    It ends after the last round, or `idle-s` seconds after the last update, and when all nodes have
-    answered the requests of erasure. A node is called at least every `call-s` seconds.
+    It ends after the last round, when all nodes have answered the requests of erasure, or `idle-s`
+    seconds (300) after the last update. A node, which may have new rows, is called at least every
+    `call-s` seconds (60).
     """
     app = _flower("flwr.serverapp").ServerApp()
-
-    @app.main()  # type: ignore[untyped-decorator]
-    def main(grid: Any, context: Any) -> None:  # noqa: ANN401
-        _serve(context.run_config, grid)
-
+    app.main()(_serve)
     return app
 
 
@@ -65,12 +60,7 @@ def client_app() -> Any:  # noqa: ANN401 - flwr is optional
     nothing more than the run configuration: each has the examples of one worker of `dealfl run`.
     """
     app = _flower("flwr.clientapp").ClientApp()
-
-    @app.train()  # type: ignore[untyped-decorator]
-    def train(message: Any, context: Any) -> Any:  # noqa: ANN401
-        answer = _answer({**context.run_config, **context.node_config}, message.content[_BAG])
-        return _bag(answer, reply_to=message)
-
+    app.train()(_answer)
     return app
 
 
@@ -90,13 +80,6 @@ def _bag(content: Mapping[str, Any], **address: Any) -> Any:  # noqa: ANN401
     return flower.Message(flower.RecordDict({_BAG: flower.ConfigRecord(dict(content))}), **address)
 
 
-def _unpack(reply: Any) -> tuple[str, float, list[Message]]:  # noqa: ANN401
-    if reply.has_error():
-        raise DealError(reply.error.reason)
-    bag = reply.content[_BAG]
-    return bag["worker"], bag["wake_at_s"], list(protocol.decode(bag["packet"]))
-
-
 def _path(config: Mapping[str, Any], key: str) -> Path:
     path = Path(str(config.get(key, "")))
     if not path.is_absolute():  # Flower unpacks an app anywhere
@@ -104,16 +87,16 @@ def _path(config: Mapping[str, Any], key: str) -> Path:
     return path
 
 
-def _serve(config: Mapping[str, Any], grid: Any) -> None:  # noqa: ANN401
+def _serve(grid: Any, context: Any) -> None:  # noqa: ANN401
     """Serve a job until its last round is closed and all erasures are answered."""
+    config = context.run_config
     document, run = Document.read(_path(config, "job")), RunFolder(_path(config, "folder"))
     job = read_job(document)
     run.open_server(document)
     run.owners_key()
-    selector = make_selector(job.selector, read_selection(document, job))
     with run.locked(), closing(Ledger(run.ledger)) as ledger:
         make = plan_without_data(document).make
-        server = Server(job.name, make, ledger, job.server_rules, selector)
+        server = Server(job.name, make, ledger, job.server_rules, read_selector(document, job))
         nodes = _Nodes(server, run, grid, config)
         try:
             while not nodes.is_done():
@@ -121,11 +104,21 @@ def _serve(config: Mapping[str, Any], grid: Any) -> None:  # noqa: ANN401
                 time.sleep(_TURN_S)
         finally:
             nodes.look(stopped=True)
-            nodes.certify()
-        figures = server.reader.count_closed(), nodes.updates, nodes.bags
-        took_s = time.time() - nodes.began_s
-        _LOG.info("dealfl: %d rounds, %d updates, %d bags, %.1f s", *figures, took_s)
+        figures = nodes.updates, nodes.bags, time.time() - nodes.began_s
+        closed = server.reader.count_closed()
+        _LOG.info("dealfl: %d rounds, %d updates, %d bags, %.1f s", closed, *figures)
         _LOG.info("dealfl: digest %s", server.model.digest())
+
+
+@dataclass
+class _Node:
+    """A node of Flower, the bag that is on its way, and what the next one will carry."""
+
+    key: int
+    worker: str = ""  # learned from its first answer
+    bag: str = ""
+    due_s: float = 0.0  # when the next one is sent at the latest
+    held: list[Message] = field(default_factory=list)
 
 
 class _Nodes:
@@ -133,13 +126,9 @@ class _Nodes:
 
     def __init__(self, server: Server, run: RunFolder, grid: Any, config: Any) -> None:  # noqa: ANN401
         self._server, self._run, self._grid = server, run, grid
-        self._idle_s = float(config.get("idle-s", _IDLE_S))
-        self._call_s = float(config.get("call-s", _CALL_S))
-        self._names: dict[int, str] = {}  # by node; learned from its first answer
-        self._heard: set[int] = set()  # nodes whose last answer could be read
-        self._held: dict[str, list[Message]] = {}  # by worker; for one that is not heard yet, too
-        self._due_s: dict[int, float] = {}  # when a node is called at the latest
-        self._flying: dict[str, tuple[int, float]] = {}  # node and time of a bag
+        self._idle_s = float(config.get("idle-s", 300.0))
+        self._call_s = float(config.get("call-s", 60.0))
+        self._nodes: dict[int, _Node] = {}
         self._asked: dict[Path, ErasureRequest] = {}  # by file
         self._gone = set(server.workers)  # their assignments are repeated when they answer
         self._wake_s = self._look_s = 0.0
@@ -150,6 +139,9 @@ class _Nodes:
         """Take answers, let the server handle them, and send what is urgent or due."""
         if now_s >= self._look_s:
             self._look_s = now_s + _LOOK_S
+            former, keys = self._nodes, self._grid.get_node_ids()
+            self._nodes = {key: former.pop(key, _Node(key)) for key in keys}
+            self._gone |= {node.worker for node in former.values()}
             self.look()
         messages = self._pull(now_s)
         messages += [Asleep(job=self._server.job, worker=name) for name in self._gone]
@@ -158,98 +150,91 @@ class _Nodes:
             step = self._server.handle(messages, now_s, decoded=True)
             self._wake_s = math.inf if step.wake_at_s is None else step.wake_at_s
             self._hold(step.messages)
-        busy = {node for node, _ in self._flying.values()}
-        self._push([node for node in self._due_s.keys() - busy if self._is_due(node, now_s)], now_s)
+        self._push(now_s)
 
     def look(self, *, stopped: bool = False) -> None:
-        """Find new nodes and requests of erasure; show that requests are taken."""
-        if not stopped:
-            self._due_s = {node: self._due_s.get(node, 0.0) for node in self._grid.get_node_ids()}
-            self._names = {node: self._names[node] for node in self._names if node in self._due_s}
-            self._heard &= self._names.keys()
+        """Take requests of erasure, certify those that are fulfilled, and show that it runs."""
         for file, request in find_queued(self._run, skipped=self._asked).items():
             self._asked[file] = request
             given = request.name, request.entries, time.time(), request.requested_by
             self._hold(self._server.erase(*given).messages)
+        for file, request in list(self._asked.items()):
+            if all(status.published for status in list_erasures(self._run, request.name)):
+                if not request.is_readmission:
+                    certify(self._run, request.name, "", request.commitments)
+                file.unlink(missing_ok=True)
+                del self._asked[file]
         closed = self._server.reader.count_closed()
         where = f"round {closed} of {self._server.rules.rounds}"
         self._run.save_progress(RunProgress("flower", 1, 1, closed, where, time.time(), stopped))
 
     def _hold(self, messages: Iterable[Message]) -> None:
-        """Hold messages until there is a bag for them."""
+        """Hold messages for the next bags; others are repeated when their worker is here."""
         for message in messages:
             if isinstance(message, Published) and not message.worker:
                 self._server.confirm(message.version)  # the ledger keeps it for everyone
                 continue
-            for name in [message.worker] if message.worker else set(self._names.values()):
-                self._held.setdefault(name, []).append(message)
+            for node in self._nodes.values():
+                if node.worker and message.worker in ("", node.worker):
+                    node.held.append(message)
+                    node.due_s = 0.0 if isinstance(message, _URGENT) else node.due_s
 
-    def _is_due(self, node: int, now_s: float) -> bool:
-        held = self._held.get(self._name_of(node), ())
-        return now_s >= self._due_s[node] or any(isinstance(one, _URGENT) for one in held)
-
-    def _name_of(self, node: int) -> str:
-        """Return the name of a node; empty if it must announce itself first."""
-        return self._names[node] if node in self._heard else ""
-
-    def _push(self, nodes: list[int], now_s: float) -> None:
-        """Send a bag to each of some nodes, with all that is held for it."""
+    def _push(self, now_s: float) -> None:
+        """Send a bag to each node that is due, with all that is held for it."""
+        nodes = [node for node in self._nodes.values() if not node.bag and now_s >= node.due_s]
         address = {"message_type": "train", "ttl": _BAG_S}
         bags = [
-            _bag({"packet": protocol.encode(self._held.pop(self._name_of(node), [])),
-                  "first": node not in self._heard}, dst_node_id=node, **address)
+            _bag({"packet": protocol.encode(node.held)}, dst_node_id=node.key, **address)
             for node in nodes
-        ]  # fmt: skip
-        for key, node in zip(self._grid.push_messages(bags) if bags else (), nodes, strict=True):
+        ]
+        for bag, node in zip(self._grid.push_messages(bags) if bags else (), nodes, strict=True):
             self.bags += 1
-            self._flying[key or f"lost {self.bags}"] = node, now_s
+            node.bag, node.held = bag or "", []
+            node.due_s = math.inf if bag else now_s + _AGAIN_S
 
     def _pull(self, now_s: float) -> list[Message]:
-        """Take the answers that have come; a bag that is lost is forgotten, and its node called."""
+        """Take the answers that have come; Flower answers for a node that does not."""
         messages: list[Message] = []
-        for reply in self._grid.pull_messages(list(self._flying)) if self._flying else ():
-            node, _ = self._flying.pop(reply.metadata.reply_to_message_id, (0, 0.0))
+        flying = {node.bag: node for node in self._nodes.values() if node.bag}
+        for reply in self._grid.pull_messages(list(flying)) if flying else ():
+            node = flying[reply.metadata.reply_to_message_id]
+            node.bag = ""
             try:
-                name, wake_at_s, packet = _unpack(reply)
-                self._take_name(node, name)
+                wake_at_s, packet = self._unpack(reply, node)
             except (DealError, KeyError) as error:  # of the node, or of another version of dealfl
-                _LOG.warning("dealfl: node %d: %s", node, error)
-                self._due_s[node] = now_s + _AGAIN_S
-                self._heard.discard(node)  # it announces itself, and sends its update again
+                _LOG.warning("dealfl: node %d: %s", node.key, error)
+                node.due_s = now_s + _AGAIN_S
+                self._gone.add(node.worker)
                 continue
-            self._heard.add(node)
-            self._due_s[node] = min(wake_at_s, now_s + self._call_s)
-            messages += [message for message in packet if message.worker == self._names[node]]
+            node.due_s = min(node.due_s, wake_at_s, now_s + self._call_s)
+            messages += packet
         updates = sum(isinstance(message, Update) for message in messages)
         self.updates += updates
         self._learned_s = now_s if updates else self._learned_s
-        for key in [key for key, (_, sent_s) in self._flying.items() if now_s > sent_s + _BAG_S]:
-            node, _ = self._flying.pop(key)
-            self._due_s[node] = now_s
-            self._gone |= {self._names.get(node, "")} & self._server.workers.keys()
         return messages
 
-    def _take_name(self, node: int, name: str) -> None:
-        others = {other for other in self._names if other != node and self._names[other] == name}
-        if others or self._names.setdefault(node, name) != name:
+    def _unpack(self, reply: Any, node: _Node) -> tuple[float, list[Message]]:  # noqa: ANN401
+        """Return when a node wants to be called, and the messages of its own worker."""
+        if reply.has_error():
+            raise DealError(reply.error.reason)
+        bag = reply.content[_BAG]
+        packet, name = protocol.decode(bag["packet"]), bag["worker"]
+        others = (other.worker for other in self._nodes.values() if other is not node)
+        if name in others or node.worker not in ("", name):
             raise DealError(f"it calls itself {name!r}; give each node one name of its own")
+        node.worker = name
+        return bag["wake_at_s"], [message for message in packet if message.worker == name]
 
     def is_done(self) -> bool:
         """Return whether nothing is left to do, or no update has come for long."""
-        erasing = self._asked and not all(one.published for one in list_erasures(self._run))
+        flying = any(node.bag for node in self._nodes.values())
         idle = time.time() > self._learned_s + self._idle_s
-        return not self._flying and (idle or (self._server.finished and not erasing))
-
-    def certify(self) -> None:
-        """Write the certificates of the erasures; those that are final leave the queue."""
-        for file, request in self._asked.items():
-            certify(self._run, request.name, "", request.commitments)
-            if all(status.published for status in list_erasures(self._run, request.name)):
-                file.unlink(missing_ok=True)
+        return not flying and (idle or (self._server.finished and not self._asked))
 
 
-def _answer(config: Mapping[str, Any], bag: Any) -> dict[str, Any]:  # noqa: ANN401
+def _answer(message: Any, context: Any) -> Any:  # noqa: ANN401
     """Let the worker of a node handle a bag, and return its answer."""
+    config = {**context.run_config, **context.node_config}
     document, home = Document.read(_path(config, "job")), _path(config, "folder")
     key = Path(config.get("owners-key", home / "owners.key")).read_text("ascii").strip()
     simulated = "partition-id" in config
@@ -264,11 +249,12 @@ def _answer(config: Mapping[str, Any], bag: Any) -> dict[str, Any]:  # noqa: ANN
         if simulated and not journal.positions():
             rows = split_fleet(read_fleet(document)).streams[int(config["partition-id"])]
             worker.ingest(list(rows), position=(0, b"all"))
-        if bag["first"]:
-            worker.reconnect()
-        step = worker.handle(protocol.decode(bag["packet"]), time.time(), decoded=True)
+        worker.reconnect()  # an earlier answer may be lost
+        packet = protocol.decode(message.content[_BAG]["packet"])
+        step = worker.handle(packet, time.time(), decoded=True)
     wake_at_s = math.inf if step.wake_at_s is None else step.wake_at_s
-    return {"worker": name, "wake_at_s": wake_at_s, "packet": protocol.encode(step.messages)}
+    packed = protocol.encode(step.messages)
+    return _bag({"worker": name, "wake_at_s": wake_at_s, "packet": packed}, reply_to=message)
 
 
 def _find_name(document: Document, config: Mapping[str, Any]) -> str:

@@ -1,5 +1,7 @@
 """A grid in this process: each node is a ClientApp that is called when a bag is pushed."""
 
+import math
+import time
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +21,7 @@ class LocalGrid:
         self._config, self._lose, self._count = config, set(lose), nodes
         self.pushed = 0
         self._answers: dict[str, Any] = {}
+        self._lost: dict[str, float] = {}  # until when an answer could come
 
     def get_node_ids(self) -> Iterable[int]:
         return list(self._apps)
@@ -29,7 +32,9 @@ class LocalGrid:
             self.pushed += 1
             message.metadata.__dict__["_message_id"] = f"bag {self.pushed}"
             keys.append(f"bag {self.pushed}")
-            if self.pushed not in self._lose:
+            if self.pushed in self._lose:
+                self._lost[keys[-1]] = time.time() + message.metadata.ttl
+            else:
                 self._answers[keys[-1]] = self._call(message)
         return keys
 
@@ -42,6 +47,14 @@ class LocalGrid:
         return self._apps[node](message, context)
 
     def pull_messages(self, keys: Iterable[str]) -> list[Any]:
+        late = [key for key in keys if self._lost.get(key, math.inf) < time.time()]
+        for key in late:  # as the SuperLink answers for a node
+            error = SimpleNamespace(reason="the message has expired")
+            metadata = SimpleNamespace(reply_to_message_id=key)
+            self._answers[key] = SimpleNamespace(
+                has_error=lambda: True, error=error, metadata=metadata
+            )
+            del self._lost[key]
         return [self._answers.pop(key) for key in keys if key in self._answers]
 
 

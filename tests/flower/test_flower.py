@@ -18,7 +18,7 @@ from dealfl import flower
 from dealfl.erasure import Evidence, is_about, verify_certificate
 from dealfl.flower import client_app
 from dealfl.jobs import Document
-from dealfl.runs import RunFolder, erase_owners, open_model
+from dealfl.runs import RunFolder, erase_owners, open_model, readmit_owners
 from tests.flower.grids import LocalGrid, people
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -27,6 +27,10 @@ pytestmark = pytest.mark.filterwarnings("default")
 @pytest.fixture
 def config(tmp_path: Path) -> dict[str, Any]:
     return {"job": str(people(tmp_path)), "folder": str(tmp_path / "run"), "idle-s": 8.0}
+
+
+def serve(config: dict[str, Any], grid: Any) -> None:
+    flower._serve(grid, SimpleNamespace(run_config=config))
 
 
 def _digest(folder: Path) -> str:
@@ -44,8 +48,9 @@ def test_the_digest_is_that_of_a_run(
     config: dict[str, Any], lose: Iterable[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flower, "_BAG_S", 3.0)
+    monkeypatch.setattr(flower, "_AGAIN_S", 0.2)
     grid = LocalGrid(config, 4, lose)
-    flower._serve(config, grid)
+    serve(config, grid)
     assert _digest(Path(config["folder"])) == _by_run(config)
     assert lose or grid.pushed <= 3 * 4, "an announcement, a welcome and an assignment of each"
 
@@ -62,14 +67,15 @@ def test_a_server_that_was_killed_continues_and_an_erasure_is_certified(
 
     monkeypatch.setattr(LocalGrid, "push_messages", die)
     with pytest.raises(SystemExit):
-        flower._serve(config, LocalGrid(config, 4))
+        serve(config, LocalGrid(config, 4))
     monkeypatch.setattr(LocalGrid, "push_messages", push)
     _by_run(config)  # a run after the erasure would leave the person out from the start
     erased = erase_owners(run, ["p7"], requested_by="dpo", wait_s=0.0)
     assert not erased.erasure.final
+    readmit_owners(run, ["p9"], requested_by="dpo", wait_s=0.0)  # has no certificate
     for early in run.path.glob("certificates/*.json"):
         early.unlink()  # then only the request in the queue has the commitments
-    flower._serve(config, LocalGrid(config, 4))
+    serve(config, LocalGrid(config, 4))
     (final,) = (
         erasure
         for path in run.path.glob("certificates/*.json")
@@ -127,7 +133,7 @@ def test_a_node_with_the_name_of_another_one_is_refused_and_nothing_of_it_is_cou
     monkeypatch.setattr(flower, "_LOOK_S", 0.2)
     monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
     grid = Usurped(config | {"call-s": 1.0, "idle-s": 4.0}, damaged)
-    flower._serve(grid._honest, grid)
+    serve(grid._honest, grid)
     assert grid.answered[5] > 1
     assert "node 5: it calls itself 'w1'; give each node one name of its own" in caplog.text
     assert "node 1: it calls itself" not in caplog.text
@@ -148,7 +154,23 @@ def test_an_answer_that_cannot_be_read_costs_nothing(
 
     monkeypatch.setattr(LocalGrid, "_call", damage)
     monkeypatch.setattr(flower, "_AGAIN_S", 0.2)
-    flower._serve({**config, "call-s": 1.0}, LocalGrid(config, 4))
+    serve({**config, "call-s": 1.0}, LocalGrid(config, 4))
+    assert _digest(Path(config["folder"])) == _by_run(config)
+
+
+def test_a_bag_that_flower_does_not_take_is_sent_again(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push = LocalGrid.push_messages
+
+    def refuse(grid: LocalGrid, messages: Iterable[Any]) -> list[str]:
+        keys: list[Any] = push(grid, messages)
+        keys[:] = [None if key == "bag 3" else key for key in keys]
+        return keys
+
+    monkeypatch.setattr(LocalGrid, "push_messages", refuse)
+    monkeypatch.setattr(flower, "_AGAIN_S", 0.2)
+    serve(config, LocalGrid(config, 4, lose=[3]))
     assert _digest(Path(config["folder"])) == _by_run(config)
 
 
@@ -156,7 +178,7 @@ def test_wrong_configurations_are_refused(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(BadInput, match=r"job is 'job\.toml'; give an absolute path"):
-        flower._serve({**config, "job": "job.toml"}, None)
+        serve({**config, "job": "job.toml"}, None)
     with pytest.raises(BadInput, match="the job has 4 workers, the simulation 3 nodes"):
         flower._find_name(Document.read(config["job"]), {"partition-id": 0, "num-partitions": 3})
     monkeypatch.setattr(metadata, "version", lambda _: "1.42.0")

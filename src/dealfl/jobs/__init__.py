@@ -11,6 +11,7 @@ from dealfl.jobs.job import (
     read_machine_keys,
     read_privacy,
     read_selection,
+    read_selector,
     read_source,
 )
 from dealfl.jobs.plan import Plan, plan_without_data, read_plan
@@ -36,6 +37,7 @@ __all__ = [
     "read_plan",
     "read_privacy",
     "read_selection",
+    "read_selector",
     "read_source",
     "records_of",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -43,6 +43,9 @@ from dealfl.settings import (
     read_variant,
 )
 from dealfl.worker import MIN_BATTERY, SCHEMES
+
+if TYPE_CHECKING:
+    from dealfl.server.selection import Selector
 
 _NO_CARRY = fractions.Fraction(0)
 _FOR_EVER_S = 1e9
@@ -150,6 +153,13 @@ def read_selection(document: Document, job: Job) -> dict[str, Any]:
     if "seed" in keys_of(made):
         settings.setdefault("seed", job.seed)
     return settings
+
+
+def read_selector(document: Document, job: Job) -> Selector:
+    """Return the selector of a job, with the settings of the section [selection]."""
+    from dealfl.server.selection import make_selector  # a worker needs none
+
+    return make_selector(job.selector, read_selection(document, job))
 
 
 # -- data ---------------------------------------------------------------------------------------

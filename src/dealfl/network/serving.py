@@ -14,14 +14,13 @@ import msgspec
 
 from dealfl.erasure import READMISSION, split_entry
 from dealfl.errors import BadInput
-from dealfl.jobs import Document, plan_without_data, read_job, read_privacy, read_selection
+from dealfl.jobs import Document, plan_without_data, read_job, read_privacy, read_selector
 from dealfl.masks import SERVER, Asker, find_bits
 from dealfl.network.control import Control
 from dealfl.network.credentials import Credentials, require_role
 from dealfl.network.processes import Health, read_enrolment, report_health, run_together
 from dealfl.network.server_end import ParentEnd, ServerEnd
 from dealfl.server import ChangeLog, Ledger, LedgerReader, Privacy, Region, Server, WorkerRow
-from dealfl.server.selection import make_selector
 from dealfl.storage import log
 
 _LOG_EVERY_S = 1.0
@@ -47,10 +46,9 @@ async def serve(
     require_role(brokers, job.name, server=True)
     if parent:
         _require_parent(brokers, parent, job.name)
-    selector = make_selector(job.selector, read_selection(document, job))
     with closing(Ledger(folder / "ledger.db", kept_rounds=_KEPT_ROUNDS)) as ledger:
         privacy = _find_privacy(document, job.name, folder, enrolment, plan.make().max_entry)
-        parts = (plan.make, ledger, job.server_rules, selector, privacy)
+        parts = (plan.make, ledger, job.server_rules, read_selector(document, job), privacy)
         if parent:
             name = parent[0].user
             region = Region(job.name, name, *parts, retry_after_s=job.retry_after_s)

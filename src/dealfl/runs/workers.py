@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from dealfl.errors import BadInput, unknown_name
 from dealfl.exact import Statistics
-from dealfl.jobs import Document, read_job, read_selection
+from dealfl.jobs import Document, read_job, read_selector
 from dealfl.learners import Learner
 from dealfl.runs.folder import RunFolder
 from dealfl.runs.models import make_learner
@@ -23,7 +23,7 @@ from dealfl.server import (
     Server,
     WorkerFigures,
 )
-from dealfl.server.selection import Candidate, Selector, make_selector
+from dealfl.server.selection import Candidate, Selector
 from dealfl.storage import require_unused
 
 _MISSED, _ANNOUNCED_S = 3, 60.0  # announcements of simulated workers
@@ -167,8 +167,7 @@ def _selector(document: Document | None) -> Selector:
     """Return the selector of the job; it must forget the worker too."""
     if document is None:
         return _Unchanged()
-    job = read_job(document)
-    return make_selector(job.selector, read_selection(document, job))
+    return read_selector(document, read_job(document))
 
 
 def remove_worker(run: RunFolder, worker: str) -> Removal:

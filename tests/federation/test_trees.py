@@ -11,18 +11,22 @@ from dealfl.learners import Rows
 from dealfl.protocol import Erased, ErasedReceipt, Message
 from dealfl.server import FromParent, Ledger
 from dealfl.worker import Journal
-from tests.federation.trees import PEOPLE, ROOT, Tree
+from tests.federation.trees import PEOPLE, ROOT, Tree, last_of, parent_of
 
 
 class Storm(Tree):
     """Everything that can go wrong does, the same for a seed."""
 
-    def __init__(self, seed: int, workers: int = 3) -> None:
-        super().__init__(seed, workers=workers)
+    def __init__(
+        self, seed: int, workers: int = 3, regions: Iterable[str] = ("a", "b", "c")
+    ) -> None:
+        super().__init__(seed, regions, workers)
         self.backups: dict[str, tuple[Ledger, int]] = {}
         self.happened: list[str] = []
         if seed % 3 == 0:  # a clock that differs by an hour
-            self.clock_off_s = {"a": 3600.0, "b": -3600.0}
+            self.clock_off_s = {self.names[0]: 3600.0, self.names[-1]: -3600.0}
+        if seed % 4 == 1:  # much comes late, and after what was sent later
+            self.network.max_delay_s = 60.0
 
     def step(self) -> None:
         name = self.random.choice([ROOT, *self.names, *self.names, *sorted(self.journals)])
@@ -44,14 +48,17 @@ class Storm(Tree):
             self.backups[name] = (self.copy(name), len(self.requests))
 
     def restore(self, name: str) -> None:
-        """Continue from a backup; the root's must know all requests."""
-        ledger, requests = self.backups.get(name, (None, 0))
-        if ledger is not None and (name != ROOT or requests == len(self.requests)):
-            del self.backups[name]
-            self.ledgers[name] = ledger
-            with ledger.transaction():
-                ledger.begin_epoch()
-            self.restart(name)
+        """Continue from a backup; the operator of the root repeats the requests that it lacks."""
+        ledger, requests = self.backups.pop(name, (None, 0))
+        if ledger is None:
+            return
+        self.ledgers[name] = ledger
+        with ledger.transaction():
+            ledger.begin_epoch()
+        self.restart(name)
+        lost = list(self.requests.items())[requests:] if name == ROOT else []
+        for request, owner in self.random.sample(lost, len(lost)):
+            self.request(request, owner)
 
     def silence(self, name: str) -> None:
         if name != ROOT:
@@ -59,11 +66,12 @@ class Storm(Tree):
 
     def add_worker(self, name: str) -> None:
         """Let a worker join; what it held of people who were erased before is not counted."""
-        region = name.partition("/")[0]
-        if region and region not in self.down:
+        region = name if name in self.ledgers else parent_of(name)
+        above = [region[:end] for end in range(len(region) + 1) if region[end:][:1] in ("", "/")]
+        if region and not self.below(region) and self.down.isdisjoint(above):
             new = f"{region}/w{len(self.journals)}"
             self.join(new)
-            while new.partition("/")[2] not in self.nodes[region].workers:
+            while last_of(new) not in self.nodes[region].workers:
                 self.run(5.0)
 
     def lose(self, name: str) -> None:
@@ -76,7 +84,7 @@ class Storm(Tree):
     def remove(self, name: str) -> None:
         """Remove a region that has answered all requests at the root; it returns."""
         root = self.nodes[ROOT]
-        if name in self.names and root.reader.count_erasures() == (len(self.requests),) * 2:
+        if name in self.below(ROOT) and root.reader.count_erasures() == (len(self.requests),) * 2:
             self.pump(ROOT).emit(root.remove(name, self.now_s), self.now_s)
 
     def blow(self, steps: int = 30) -> None:
@@ -97,11 +105,21 @@ def test_storms_end_exact_and_with_true_counts() -> None:
     assert len(happened) == 9
 
 
+DEEP = ("a", "m", "m/x", "m/y")
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_storms_over_regions_of_a_region_end_exact(seed: int) -> None:
+    storm = Storm(seed, 2, DEEP)
+    storm.blow(25)
+    storm.check()
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(1000, 1200, 20))
 def test_hundreds_of_storms(first: int) -> None:
     for seed in range(first, first + 20):
-        storm = Storm(seed, workers=8)
+        storm = Storm(seed, 8 if seed % 2 else 4, ("a", "b", "c") if seed % 2 else DEEP)
         storm.blow(40)
         storm.check()
 
@@ -112,6 +130,19 @@ def quiet_tree(kind: type[Tree] = Tree, workers: int = 2) -> Tree:
     tree.network.loss = tree.network.repetition = 0.0
     tree.network.max_delay_s = 0.1
     return tree
+
+
+def test_a_region_that_was_away_learns_of_more_requests_than_one_answer_has() -> None:
+    tree = quiet_tree(workers=1)
+    tree.run(60.0)
+    tree.down.add("a")
+    for number in range(70):
+        tree.erase(f"somebody {number}")
+    tree.erase("person 1")
+    tree.run(100.0)
+    assert not tree.nodes["a"].reader.erasures()
+    tree.heal(200.0)
+    tree.check()
 
 
 def test_a_restored_region_brings_nobody_back_who_was_erased_before_it_had_posted_them() -> None:

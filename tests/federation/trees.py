@@ -1,6 +1,7 @@
 """A tree under a virtual clock: a root, regions and workers; messages are lost and repeated.
 
-Ledgers are in memory. A restored region continues from a copy of its ledger of some time before.
+A node is called by its path: "north/w1", or "north/west/w1" below a region of a region. Ledgers are
+in memory. A restored region continues from a copy of its ledger of some time before.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PEOPLE = 10
 
 
 class Tree:
-    """A root with regions, each with workers; a node is called by its path, as "north/w1"."""
+    """A root with regions, each with workers; a region that others name as theirs has none."""
 
     make: Any = staticmethod(bayes)
 
@@ -44,8 +45,7 @@ class Tree:
         self._queue: list[tuple[float, int, str, Message | None]] = []
         self._order = 0
         self._pumps: dict[str, Pump] = {}
-        self._model: Published | None = None
-        self._relayed: dict[str, Published] = {}
+        self._models: dict[str, Any] = {}  # what the broker of a server retains
         self.down: set[str] = set()  # nodes that hear nothing
         self.ledgers: dict[str, Ledger] = {ROOT: Ledger()}
         self.journals: dict[str, Journal] = {}
@@ -58,22 +58,26 @@ class Tree:
         for region in self.names:
             self.ledgers[region] = Ledger()
             self.restart(region)
-            for number in range(workers):
+        for region in self.names:
+            for number in range(0 if self.below(region) else workers):
                 self.join(f"{region}/w{number}")
 
     # -- nodes ----------------------------------------------------------------------------------
 
+    def below(self, name: str) -> list[str]:
+        """Return the regions that have a server as their parent."""
+        return [region for region in self.names if parent_of(region) == name]
+
     def restart(self, name: str) -> None:
         """Start the process of a node on its store."""
         if name == ROOT:
-            rules = Rules(**{**_plain(self.rules), "regions": tuple(self.names), "max_examples": 3})
+            regions = tuple(self.below(ROOT))
+            rules = Rules(**{**_plain(self.rules), "regions": regions, "max_examples": 3})
             self.nodes[ROOT] = Server("job", self.make, self.ledgers[ROOT], rules, Everyone())
-            for region in self.names:
-                self.meet(region)
-        elif "/" in name:
-            region, _, worker = name.partition("/")
+            self.meet_all(ROOT)
+        elif name in self.journals:
             self.nodes[name] = Worker(
-                "job", worker, self.make, self.journals[name], FixedMeter(1.0), key=KEY,
+                "job", last_of(name), self.make, self.journals[name], FixedMeter(1.0), key=KEY,
                 forget_fraction="0", announce_every_s=20.0, retry_after_s=10.0,
             )  # fmt: skip
         else:
@@ -82,19 +86,28 @@ class Tree:
         self.wake(name)
 
     def new_region(self, name: str) -> Region:
+        regions = tuple(map(last_of, self.below(name)))
+        rules = Rules(**{**_plain(self.rules), "regions": regions})
         return Region(
-            "job", name, self.make, self.ledgers[name], self.rules, Everyone(),
+            "job", last_of(name), self.make, self.ledgers[name], rules, Everyone(),
             retry_after_s=10.0, announce_every_s=20.0,
         )  # fmt: skip
 
     def meet(self, region: str) -> None:
         """Let a region see the state of its parent, and the version that the broker retains."""
-        if region in self.nodes:
-            root: Server = self.nodes[ROOT]
-            self.nodes[region].meet(root.path, root.schema_digest)
-            if self._model is not None:
-                self.schedule(0.0, region, self._model)
+        above = parent_of(region)
+        if region in self.nodes and above in self.nodes:
+            parent: Server = self.nodes[above]
+            self.nodes[region].meet(parent.path, parent.schema_digest)
+            if above in self._models:
+                self.schedule(0.0, region, FromParent(self._models[above]))  # type: ignore[arg-type]
             self.wake(region)
+            self.meet_all(region)
+
+    def meet_all(self, name: str) -> None:
+        """Let the regions below a server see its state."""
+        for region in self.below(name):
+            self.meet(region)
 
     def join(self, name: str) -> None:
         self.journals[name] = Journal(journal_id=str(self.random.random()))
@@ -129,7 +142,8 @@ class Tree:
             def handle(messages: Iterable[Message], now_s: float) -> Step:
                 off_s = self.clock_off_s.get(name, 0.0)
                 step = self.nodes[name].handle(messages, now_s + off_s)
-                wake_s = None if step.wake_at_s is None else step.wake_at_s - off_s
+                # later by more than sums are rounded, or it is called too early again and again
+                wake_s = None if step.wake_at_s is None else step.wake_at_s - off_s + 1e-6
                 return Step(step.messages, wake_s)
 
             def expect(moment_s: float) -> None:
@@ -157,38 +171,34 @@ class Tree:
     def carry(self, sender: str, messages: Iterable[Message]) -> None:
         for message in messages:
             for receiver in self.receivers(sender, message):
-                sent: Any = message
-                if sender == ROOT:
-                    sent = FromParent(message)
+                is_below = parent_of(receiver) == sender and receiver in self.names
+                sent: Any = FromParent(message) if is_below else message
                 for delay_s in self.network.delays_s():
                     self.schedule(delay_s, receiver, sent)
 
     def receivers(self, sender: str, message: Message) -> list[str]:
-        if "/" in sender:
-            return [sender.partition("/")[0]]
-        if sender != ROOT and isinstance(message, UPWARD):
-            return [ROOT]
-        if isinstance(message, Published) and sender == ROOT:
-            self._model = FromParent(message)  # type: ignore[assignment]
-        if isinstance(message, Published) and sender != ROOT:
-            self._relayed[sender] = message
-            return []
-        prefix = f"{sender}/" if sender else ""
+        if sender not in self.ledgers or (sender and isinstance(message, UPWARD)):
+            return [parent_of(sender)]
+        if isinstance(message, Published):
+            self._models[sender] = message
+        names = [name for name in self.nodes if name and parent_of(name) == sender]
         if message.worker:
-            return [prefix + message.worker] if prefix + message.worker in self.nodes else []
-        depth = prefix.count("/")
-        return [name for name in self.nodes
-                if name and name.startswith(prefix) and name.count("/") == depth]  # fmt: skip
+            return [name for name in names if last_of(name) == message.worker]
+        regions = self.below(sender)
+        return regions if isinstance(message, Published) else names
 
     # -- what happens ---------------------------------------------------------------------------
 
     def erase(self, owner: str) -> str:
         request = f"request {self.now_s} {owner}"
-        step = self.nodes[ROOT].erase(request, [owner_hash(KEY, owner)], self.now_s)
-        self.pump(ROOT).emit(step, self.now_s)
+        self.request(request, owner)
         self.requests[request] = owner
         self.asked[request] = set(self.nodes[ROOT].workers)
         return request
+
+    def request(self, request: str, owner: str) -> None:
+        step = self.nodes[ROOT].erase(request, [owner_hash(KEY, owner)], self.now_s)
+        self.pump(ROOT).emit(step, self.now_s)
 
     def copy(self, region: str) -> Ledger:
         """Return a backup of a region's ledger."""
@@ -202,8 +212,7 @@ class Tree:
         self.down.clear()
         for name in self.nodes:
             self.wake(name)
-        for region in self.names:
-            self.meet(region)
+        self.meet_all(ROOT)
         self.run(seconds)
 
     # -- afterwards -----------------------------------------------------------------------------
@@ -224,7 +233,9 @@ class Tree:
             assert server.problem == "", (region, server.problem)
             assert server._uplink.update is None, f"{region}: an update is left"
             assert server.model.digest() == self.held(region).digest(), region
-            assert server.model.statistics == self.ledgers[ROOT].find_sum(region), region
+            assert server.model.statistics == self.ledgers[parent_of(region)].find_sum(
+                last_of(region)
+            ), region
         assert self.nodes[ROOT].model.digest() == self.held().digest()
         self.check_erasures()
 
@@ -235,7 +246,7 @@ class Tree:
         for name, journal in self.journals.items():
             assert not any(journal.records_of(hashes).values()), f"{name}: an erased person is left"
         answers = {request: reader.answers(request) for request in self.requests}
-        for region in self.names:
+        for region in self.below(ROOT):
             for person in set(self.requests.values()):
                 own = [request for request, owner in self.requests.items() if owner == person]
                 if not all(region in self.asked[request] for request in own):
@@ -249,6 +260,14 @@ class Tree:
                 )
                 assert deleted == ingested, f"{region}, {person}: {deleted} of {ingested} deleted"
         assert reader.count_erasures() == (len(self.requests),) * 2, "an erasure is not published"
+
+
+def parent_of(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def last_of(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 def _plain(rules: Rules) -> dict[str, Any]:

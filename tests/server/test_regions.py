@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dealfl.erasure import hash_request, owner_hash
 from dealfl.errors import BadInput
@@ -174,6 +175,18 @@ def test_requests_are_taken_in_the_order_of_the_parents_list() -> None:
     assert any(isinstance(m, Announce) for m in said), "it asks for what is missing"
     below.handle([FromParent(first), FromParent(second), FromParent(first)], 3.0)
     assert [erasure.name for erasure in below.reader.erasures()] == ["ann", "bob"]
+
+
+def test_answers_that_overtake_each_other_do_not_ask_for_more() -> None:
+    """An announcement is answered by many requests; one announcement for each would never end."""
+    top = root()
+    below = joined(top)
+    orders = [replace(order_to_erase(top, name), worker="r") for name in ("ann", "bob", "eve")]
+    for order in orders[1:]:
+        assert not up(below.handle([FromParent(order)], 2.0))
+    assert up(below.handle([FromParent(orders[0])], 2.0)), "it tells how far it has come"
+    exchange(top, below, *map(FromParent, orders), now_s=3.0)
+    assert [erasure.name for erasure in below.reader.erasures()] == ["ann", "bob", "eve"]
 
 
 def test_the_erased_leave_with_an_update_of_their_own_and_are_counted_beside_new_examples() -> None:

@@ -274,7 +274,9 @@ class Uplink:
         replies: list[Message] = []
         if not self._has_reached(message.after):
             if not self._has_reached(message.before):
-                self._must_announce = True
+                # an answer to an announcement is not asked for again: many answers could overtake
+                # each other, and each would bring as many
+                self._must_announce |= not message.worker
                 return []
             name = message.request or f"list {message.after.number} {message.after.chain.hex()}"
             listed, is_new = self._ledger.erasures.put_part(

@@ -26,7 +26,7 @@ LEARNERS = (*CLASSIFIERS, "tikhonov", "personalized_pagerank")
 def test_the_public_names_are_these() -> None:
     assert sorted(dealfl.data.__all__) == dealfl.data.__all__
     assert set(dealfl.data.__all__) == {
-        "CATALOG", "Content", "DataFile", "Dataset", "Directories", "Domain", "Examples", "Finding",
+        "CATALOG", "Content", "DataFile", "Dataset", "Directories", "Domain", "Examples",
         "State", "Table", "Task", "check", "fetch", "find_dataset", "load", "split_by_owner",
         "split_by_label", "split_uniformly", "yearpredictionmsd_like",
     }  # fmt: skip

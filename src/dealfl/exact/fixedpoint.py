@@ -217,7 +217,7 @@ class FixedPoint:
         return self._points(values, slice(None), lambda cell: (first_row + cell[0], cell[1]), clip)
 
     def quantise_stored(
-        self, values: Floats, columns: Indices, row_starts: Indices, *, clip: bool
+        self, values: Floats, columns: Indices, row_starts: Indices, *, clip: bool = False
     ) -> Int64s:
         """Return the integers of the stored values of a CSR matrix.
 

@@ -279,7 +279,9 @@ def calibrate(
     return Calibration(tuple(fits), frequency_hz, memory_kept)
 
 
-def fit_law(learner: TimedLearner, effort: Effort, action: str, frequency_hz: float | None) -> Fit:
+def fit_law(
+    learner: TimedLearner, effort: Effort, action: str = "learn", frequency_hz: float | None = None
+) -> Fit:
     """Time one action of a learner; fit every other size and test the law on the rest."""
     sizes = np.geomspace(learner.fewest, learner.most, effort.sizes).round().astype(int).tolist()
     call = learner.call(action, sizes)

@@ -225,11 +225,13 @@ def _fold(name: str) -> str:
     return "".join(letter for letter in parts if not unicodedata.combining(letter))
 
 
-def readmit_owners(run: RunFolder, owners: Sequence[str], *, requested_by: str) -> int:
+def readmit_owners(
+    run: RunFolder, owners: Sequence[str], *, requested_by: str, wait_s: float = _WAIT_S
+) -> int:
     """Readmit persons who were erased and consent again; their old examples stay erased."""
     new = _file(run, ErasureRequest.readmitting(owners, run.owners_key(), requested_by))
     before = erased_before(run)
-    _apply(run, new, _WAIT_S, lambda _: None)
+    _apply(run, new, wait_s, lambda _: None)
     return sum(split_entry(entry)[1] in before for entry in new.entries)
 
 

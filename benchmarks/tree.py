@@ -292,10 +292,7 @@ def blow(regions: int, workers: int, strikes: int) -> tuple[str, float]:
     forks, start_s = Forks(), time.monotonic()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            calm_s = 120.0 if workers < 10 else 400.0
-            storm = TreeStorm(
-                7, Path(folder) / "storm", forks, regions=regions, workers=workers, calm_s=calm_s
-            )
+            storm = TreeStorm(7, Path(folder) / "storm", forks, regions=regions, workers=workers)
             storm.run(strikes)
     finally:
         forks.close()

@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -24,12 +25,14 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from dealfl.errors import DealError
 from dealfl.network import working
 from dealfl.network.pump import RealPump
 from dealfl.protocol.messages import Message, Receipt, Step, Update
 from dealfl.worker import Worker
 
 ROOT = Path(__file__).parents[2]
+CALM_S = 900.0  # within which a storm must end, on a very busy machine
 LATE_S = 10.0  # after which a careless program does the rest: kills come earlier
 KEY = ("job", "worker", "session", "incarnation", "sequence")  # of an update and its receipt
 
@@ -100,6 +103,20 @@ def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 120.
     while not condition():
         assert time.monotonic() < until_s, f"timeout: {what}"
         time.sleep(0.02)
+
+
+def wait_until_calm(find_missing: Callable[[], list[str]], storm: object) -> None:
+    """Wait until nothing is missing after a storm; what cannot be read now is missing."""
+    until_s = time.monotonic() + CALM_S
+    while True:
+        try:
+            missing = find_missing()
+        except (DealError, OSError, sqlite3.Error) as error:
+            missing = [repr(error)]
+        if not missing:
+            return
+        assert time.monotonic() < until_s, f"{storm} does not end: {', '.join(missing)}"
+        time.sleep(0.1)
 
 
 def enter(namespace: str) -> None:

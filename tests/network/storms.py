@@ -24,7 +24,7 @@ from dealfl.server import Ledger, LedgerReader, Server
 from dealfl.server.selection import make_selector
 from dealfl.worker import Journal, State
 from tests.network.brokers import start_broker
-from tests.network.forks import Forks, wait_for
+from tests.network.forks import CALM_S, Forks, wait_until_calm
 from tests.network.growing import ERASED, OTHERS, SOURCE, Growing, erase, hash_erased
 
 JOB = """\
@@ -43,7 +43,6 @@ SLEEP = "sleep = true\nmin_waiting = 3\nmax_wait_s = 1.5\n"
 WORKERS = ("w1", "w2", "w3")
 SERVER, BROKER, ALL = "server", "broker", "all"
 PEOPLE = (ERASED, *OTHERS)
-CALM_S = 120.0
 
 Result = TypeVar("Result")
 
@@ -160,7 +159,7 @@ class Storm:
                     erasing.start()
                 self._blow()
             erasing.join()
-            wait_for(self._is_calm, f"{self} does not end", CALM_S)
+            wait_until_calm(self._find_missing, self)
         finally:
             self._end([BROKER, *self._alive])
         self.check()
@@ -199,19 +198,16 @@ class Storm:
 
     # -- afterwards -----------------------------------------------------------------------------
 
-    def _is_calm(self) -> bool:
-        """Whether every row was read, learned and counted, and the erasure is published."""
-        try:
-            with LedgerReader.open(self._folder / SERVER / "ledger.db") as reader:
-                known = {one.row.name: one.row for one in reader.workers()}
-                settled = reader.count_erasures() == (1, 1)
-            return settled and all(
-                name in known
-                and self._files.find_sequence(name, self._journal(name)) == known[name].counted
-                for name in WORKERS
-            )
-        except (DealError, OSError, sqlite3.Error):
-            return False
+    def _find_missing(self) -> list[str]:
+        """Return which rows are not read, learned and counted, or an erasure not published."""
+        with LedgerReader.open(self._folder / SERVER / "ledger.db") as reader:
+            counted = {one.row.name: one.row.counted for one in reader.workers()}
+            missing = ["the erasure"] if reader.count_erasures() != (1, 1) else []
+        for name in WORKERS:
+            sequence = self._files.find_sequence(name, self._journal(name))
+            if sequence != counted.get(name):
+                missing.append(f"{name} at {sequence}, counted to {counted.get(name)}")
+        return missing
 
     def check(self) -> None:
         """Compare the ledger with the journals, and both with the files."""

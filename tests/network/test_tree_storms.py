@@ -24,8 +24,7 @@ STORMS = 100
 def blow(
     forks: Forks, folder: Path, seed: int, strikes: int, *, regions: int = 2, workers: int = 2
 ) -> TreeStorm:
-    calm_s = 240.0 if workers < 10 else 900.0
-    storm = TreeStorm(seed, folder, forks, regions=regions, workers=workers, calm_s=calm_s)
+    storm = TreeStorm(seed, folder, forks, regions=regions, workers=workers)
     storm.run(strikes)
     return storm
 

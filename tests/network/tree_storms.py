@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import random
 import shutil
-import sqlite3
 import time
-from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from dealfl.erasure import Evidence, verify_certificate
-from dealfl.errors import DealError
 from dealfl.network import BrokerSettings, Credentials, create_broker, write_credentials
 from dealfl.runs import RunningServer, back_up, restore
 from dealfl.server import LedgerReader
 from tests.network.brokers import RunningBroker, free_port, require_mosquitto
-from tests.network.forks import Forks
+from tests.network.forks import CALM_S, Forks, wait_until_calm
 from tests.network.growing import ERASED, OTHERS, REQUEST, SOURCE, Growing, erase
 
 JOB = """\
@@ -44,10 +41,9 @@ class TreeStorm:
 
     def __init__(
         self, seed: int, folder: Path, forks: Forks, *, regions: int = 2, workers: int = 2,
-        calm_s: float = 120.0,
     ) -> None:  # fmt: skip
         require_mosquitto()
-        self.seed, self._folder, self._forks, self._calm_s = seed, folder, forks, calm_s
+        self.seed, self._folder, self._forks = seed, folder, forks
         self._pace = max(workers / 10.0, 1.0)  # many processes share a machine
         self._program = "hurry" if workers < 10 else ""
         self._draw = random.Random(f"tree {seed}")
@@ -146,7 +142,7 @@ class TreeStorm:
         try:
             for name in (ROOT, *self.regions, *self._all_workers()):
                 self.start(name)
-            self._wait(self._find_unread)
+            wait_until_calm(self._find_unread, self)
             self._blow(kills)
             self._wait_until_calm()
             self.check_certificate()
@@ -159,7 +155,7 @@ class TreeStorm:
         erase_at, back_up_at, restore_at = sorted(self._draw.sample(range(kills), 3))
         self._draw.shuffle(order := [erase_at, back_up_at])
         region = self._draw.choice(self.regions)
-        erasing = Thread(target=erase, args=(self.operator, self._calm_s), daemon=True)
+        erasing = Thread(target=erase, args=(self.operator, CALM_S), daemon=True)
         backup = self._folder / "backup"
         for strike in range(kills):
             if strike == order[0]:
@@ -199,19 +195,6 @@ class TreeStorm:
 
     # -- afterwards -----------------------------------------------------------------------------
 
-    def _wait(self, find_missing: Callable[[], list[str]]) -> None:
-        """Wait until nothing is missing, or say what."""
-        until_s = time.monotonic() + self._calm_s
-        while True:
-            try:
-                missing = find_missing()
-            except (DealError, OSError, sqlite3.Error) as error:
-                missing = [repr(error)]
-            if not missing:
-                return
-            assert time.monotonic() < until_s, f"{self} does not end: {', '.join(missing)}"
-            time.sleep(0.1)
-
     def _find_unread(self) -> list[str]:
         return [
             f"{name} has something to do"
@@ -221,9 +204,9 @@ class TreeStorm:
 
     def _wait_until_calm(self) -> None:
         """Wait until every row was counted by its region and by the root."""
-        self._wait(self._find_unread)
+        wait_until_calm(self._find_unread, self)
         central = {region: self.central(region) for region in ("", *self.regions)}
-        self._wait(lambda: self._find_unread() + self._find_uncounted(central))
+        wait_until_calm(lambda: self._find_unread() + self._find_uncounted(central), self)
 
     def _find_uncounted(self, central: dict[str, str]) -> list[str]:
         missing = []

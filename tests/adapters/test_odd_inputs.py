@@ -58,7 +58,8 @@ def more_targets(targets: Any) -> Iterator[tuple[str, Any]]:
 
 def calls(targets: Any) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
     """Yield calls with odd arguments: a name, a method and its arguments."""
-    for name, given in (*odd_tables(ROWS), *odd_sparse(ROWS)):
+    series = ("series", pd.Series(ROWS[:, 0]))
+    for name, given in (*odd_tables(ROWS), *odd_sparse(ROWS), series):
         for method in ("fit", "partial_fit", "forget"):
             yield name, method, (given, targets)
         yield name, "predict", (given,)

@@ -131,6 +131,7 @@ def calls(model: Any, examples: tuple[Any, ...]) -> Iterator[tuple[str, str, tup
         for method in ("predict", "similar", "recommend", "nearest", "predict_votes"):
             if hasattr(model, method):
                 yield name, method, (given,)
+        yield name, "merge", (given,)
     for targets in rest:
         for name, given in odd_targets(targets):
             for method in ("learn", "forget", "update", "score"):

@@ -42,6 +42,22 @@ def test_credentials_are_readable_by_their_owner_only(tmp_path: Path) -> None:
             read_credentials(tmp_path / "own.toml")
 
 
+@pytest.mark.parametrize("file", ["authority.pem", "authority.key", "revoked.pem", "issued/w1.pem"])
+def test_a_damaged_file_of_the_authority_is_named(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker = str(tmp_path / "broker")
+    assert main(["broker", "init", broker, "--job", "houses"]) == 0
+    assert main(["broker", "enrol", broker, "w1"]) == 0
+    path = tmp_path / "broker" / file
+    content = path.read_bytes()
+    for damaged in (b"", b"\xff", content[:100], content.replace(b"\nM", b"\nX")):
+        path.write_bytes(damaged)
+        capsys.readouterr()
+        assert main(["broker", "enrol", broker, "w1"]) == 2
+        assert f"{path} is missing or damaged; restore a copy" in capsys.readouterr().err
+
+
 def test_what_arrived_before_a_reconnect_is_not_acknowledged_after_it() -> None:
     """The numbers of deliveries begin again with every connection."""
 

@@ -176,6 +176,14 @@ def test_workers_are_listed_and_shown(digits_run: Path, capsys: Captured) -> Non
     assert "no worker called 'nobody'; known: w01" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["status"], ["show", "--owners"], ["model", "info"]])
+def test_a_job_that_is_no_text_is_named(run: Path, words: list[str], capsys: Captured) -> None:
+    (run / "owners.key").write_text("00" * 32)
+    (run / "job.toml").write_bytes((run / "job.toml").read_bytes() + b"# \xff\n")
+    assert main([*words, str(run)]) == 2
+    assert f"{run / 'job.toml'} is not UTF-8 text" in capsys.readouterr().err
+
+
 def test_watching_ends_cleanly(digits_run: Path) -> None:
     words = [sys.executable, "-m", "dealfl", "status", str(digits_run)]
     words += ["--watch", "--every", "0.1", "--json"]

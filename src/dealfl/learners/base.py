@@ -441,6 +441,8 @@ class Learner(ABC):
         delta : Statistics
             Statistics to add; another schema or a sum that does not fit is an error.
         """
+        if not isinstance(delta, Statistics):
+            raise BadInput(f"merge takes Statistics, not {type(delta).__name__}; see learn")
         self._atomically(self._merge, delta)
 
     def _merge(self, delta: Statistics, undo: Undo) -> None:

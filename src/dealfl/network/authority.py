@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from dealfl.errors import BadInput
+from dealfl.errors import BadBytes, BadInput
 from dealfl.network.credentials import now
 from dealfl.storage import replace_file
+
+Read = TypeVar("Read")
 
 _YEARS_10 = datetime.timedelta(days=3652)
 _YEARS_2 = datetime.timedelta(days=730)
@@ -25,11 +29,9 @@ class Authority:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._pem = (folder / "authority.pem").read_text()
-        self._issuer = x509.load_pem_x509_certificate(self._pem.encode())
-        key = serialization.load_pem_private_key((folder / "authority.key").read_bytes(), None)
-        assert isinstance(key, ec.EllipticCurvePrivateKey)
-        self._key = key
+        self._issuer = _read(folder / "authority.pem", x509.load_pem_x509_certificate)
+        self._pem = _pem(self._issuer)
+        self._key = _read(folder / "authority.key", _load_key)
 
     @classmethod
     def create(cls, folder: Path, job: str, hosts: Sequence[str]) -> Authority:
@@ -77,7 +79,7 @@ class Authority:
             "authority": self._pem,
             "certificate": certificate,
             "key": _key_pem(key),
-            "expires": find_end(certificate),
+            "expires": find_end(record),
         }
 
     def revoke(self, name: str) -> None:
@@ -85,8 +87,8 @@ class Authority:
         record = self._folder / "issued" / f"{name}.pem"
         if not record.exists():
             raise BadInput(f"no certificate of {name!r} was issued here")
-        serial = x509.load_pem_x509_certificate(record.read_bytes()).serial_number
-        old = x509.load_pem_x509_crl((self._folder / "revoked.pem").read_bytes())
+        serial = _read(record, x509.load_pem_x509_certificate).serial_number
+        old = _read(self._folder / "revoked.pem", x509.load_pem_x509_crl)
         self._write_revoked([*(entry.serial_number for entry in old), serial])
         record.unlink()
 
@@ -106,9 +108,27 @@ class Authority:
         replace_file(self._folder / "revoked.pem", text, 0o600)
 
 
-def find_end(certificate: str) -> str:
-    """Return when a certificate expires."""
-    return x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc.isoformat()
+def _read(path: Path, load: Callable[[bytes], Read]) -> Read:
+    """Return what a PEM file contains."""
+    try:
+        return load(path.read_bytes())
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise BadBytes(
+            f"{path} is missing or damaged; restore a copy of the broker's folder, or write a new "
+            "one and enrol all devices again"
+        ) from error
+
+
+def _load_key(content: bytes) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(content, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise TypeError(type(key))
+    return key
+
+
+def find_end(path: Path) -> str:
+    """Return when the certificate in a file expires."""
+    return _read(path, x509.load_pem_x509_certificate).not_valid_after_utc.isoformat()
 
 
 def _certificate(

@@ -122,8 +122,11 @@ class Mosquitto(Broker):
         """Start mosquitto, and wait until it accepts connections."""
         settings = self.settings
         if settings.tls:
-            certificate = (self.folder / "broker.pem").read_text()
-            require_valid(find_end(certificate), "the broker", f"dealfl broker renew {self.folder}")
+            require_valid(
+                find_end(self.folder / "broker.pem"),
+                "the broker",
+                f"dealfl broker renew {self.folder}",
+            )
         program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
         if program is None:
             raise DealError("mosquitto is missing; install it, e.g.: apt-get install mosquitto")

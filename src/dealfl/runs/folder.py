@@ -16,7 +16,7 @@ from dealfl.errors import BadBytes, BadInput, DealError, argument, meant_path
 from dealfl.jobs import Document
 from dealfl.runs.result import RunProgress, RunRecord
 from dealfl.server import Ledger
-from dealfl.settings import toml_document
+from dealfl.settings import read_text, toml_document
 from dealfl.simulate import Outcome, RunState
 from dealfl.storage import is_disk_failure, lock_file, make_folder, refused_write, replace_file
 
@@ -69,7 +69,7 @@ class RunFolder:
 
     def job_text(self) -> str:
         """Return the TOML text of the job; empty if there is no job file."""
-        return "" if self.job is None else self.job.read_text(encoding="utf-8")
+        return "" if self.job is None else read_text(self.job)
 
     def document(self) -> Document | None:
         """Return the parsed job file; None if there is none."""

@@ -5,7 +5,14 @@ its type states the valid values, its description the meaning. The annotated par
 constructor are keys in the same way.
 """
 
-from dealfl.settings.document import Document, plain_value, toml_document, toml_key, toml_value
+from dealfl.settings.document import (
+    Document,
+    plain_value,
+    read_text,
+    toml_document,
+    toml_key,
+    toml_value,
+)
 from dealfl.settings.sections import (
     FLAT,
     KEY_HEAD,
@@ -66,6 +73,7 @@ __all__ = [
     "read_section",
     "read_table",
     "read_tables",
+    "read_text",
     "read_value",
     "read_variant",
     "toml_document",

@@ -50,12 +50,9 @@ class Document:
         try:
             if max_bytes is not None and file.stat().st_size > max_bytes:
                 raise BadInput(f"{file} is larger than {max_bytes:,} bytes; use a smaller file")
-            text = file.read_text(encoding="utf-8-sig")
         except OSError as error:
             raise unreadable(file, error) from error
-        except UnicodeDecodeError as error:
-            raise BadInput(f"{file} is not UTF-8 text; save it as UTF-8") from error
-        return cls.parse(text, str(file), file.parent)
+        return cls.parse(read_text(file), str(file), file.parent)
 
     @classmethod
     def parse(cls, text: str, name: str, folder: Path = Path()) -> Document:
@@ -195,6 +192,16 @@ def plain_value(value: object) -> Any:  # noqa: ANN401
     if isinstance(value, list | tuple | range):
         return [plain_value(part) for part in value]
     return str(value) if isinstance(value, PurePath) else value
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 text; save it as UTF-8") from error
 
 
 def toml_document(tables: Mapping[str, Any], prefix: str = "") -> str:

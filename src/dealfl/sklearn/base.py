@@ -156,14 +156,15 @@ def sound_table(X: Any) -> Any:  # noqa: ANN401
     """Return a table; a sparse one is checked first, because scipy reads beyond bad indices."""
     is_sparse = sparse.issparse(X)
     if not is_sparse:
-        for dtype in (getattr(X, "dtype", None), *getattr(X, "dtypes", ())):
+        columns = getattr(X, "dtypes", ()) if getattr(X, "ndim", 0) == 2 else ()  # of a frame
+        for dtype in (getattr(X, "dtype", None), *columns):
             if getattr(dtype, "kind", None) in ("m", "M", "V"):  # numpy ignores the unit of times
                 raise BadInput(f"X holds {dtype} values; it must hold real numbers: convert them")
         return without_mask(X, "X")
-    columns = X.shape[-1]
-    if columns > _MAX_FEATURES:  # before bounds are taken from each
-        raise BadInput(f"X has {columns} columns; use at most {_MAX_FEATURES}, or hash features")
-    return as_matrix(X, columns)
+    width = X.shape[-1]
+    if width > _MAX_FEATURES:  # before bounds are taken from each
+        raise BadInput(f"X has {width} columns; use at most {_MAX_FEATURES}, or hash features")
+    return as_matrix(X, width)
 
 
 def real_vector(y: NDArray[Any]) -> Floats:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadBytes, BadInput
 from dealfl.keyholder import KeyholderJournal
+from dealfl.keyholder import keyholder as keyholder_module
 from dealfl.learners import statistics_of
 from dealfl.masks import SERVER, Masker, Ring, Total
 from dealfl.protocol import MaskedUpdate, Update
@@ -104,6 +105,24 @@ def test_without_a_keyholder_updates_wait_and_nothing_is_lost() -> None:
     calm.bring()
     assert calm.masks.request is None
     assert not calm.simulation.server.model.statistics.is_zero
+    assert calm.digest_with_waiting() == calm.central_digest()
+
+
+@pytest.mark.parametrize("masks", [b"", b"short", bytes(1 << 20)])
+def test_a_keyholder_that_answers_nonsense_stops_no_round_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, masks: bytes
+) -> None:
+    calm = Calm(0)
+    with monkeypatch.context() as context:
+        context.setattr(keyholder_module, "sum_masks", lambda *_: masks)
+        calm.simulation.run(200.0)
+        calm.bring()
+        assert calm.opened, "it was asked"
+        assert calm.simulation.server.model.statistics.is_zero
+        assert calm.simulation.server.reader.count_closed() >= 1
+        assert f"answered {len(masks):,} bytes of masks" in calm.masks.problem
+    calm.start_keyholder()
+    calm.bring()
     assert calm.digest_with_waiting() == calm.central_digest()
 
 

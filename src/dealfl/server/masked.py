@@ -461,6 +461,12 @@ class MaskedAggregation(Aggregation):
             return None
         if answer.refused:
             return self._dissolve(request, answer, now_s)
+        if len(answer.masks) != self._ring.size_bytes:
+            self._masks.change(
+                problem=f"the keyholder has answered {len(answer.masks):,} bytes of masks; "
+                f"{self._ring.size_bytes:,} were expected"
+            )
+            return None
         return self._open(request, answer, workers, rules, now_s)
 
     def _dissolve(self, request: Open, answer: Answer, now_s: float) -> Aggregated:
@@ -468,7 +474,7 @@ class MaskedAggregation(Aggregation):
         if answer.code == "keyholder":  # it lost openings: only a new key can help
             self._masks.change(problem=answer.refused)
             return Aggregated({}, {}, {})
-        if answer.retry_s is not None:
+        if answer.retry_s is not None and answer.retry_s >= 0.0:
             self._alone_at_s = now_s + answer.retry_s
         elif answer.code == "cohort":
             self._alone_at_s = math.inf

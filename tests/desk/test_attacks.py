@@ -502,6 +502,15 @@ def test_tls_serves_other_addresses_by_the_names_in_the_certificate(
     client.request("POST", "/login", f"token={desk.token}", headers)
     assert "Secure" in client.getresponse().headers["set-cookie"]
     client.close()
+    with ExitStack() as stack:  # who begins no TLS session keeps nobody else out
+        for _ in range(400):
+            stack.enter_context(socket.create_connection(("127.0.0.2", desk.port), 10))
+        files = Path(f"/proc/{desk.pid}/fd")
+        wait_for(lambda: len(list(files.iterdir())) < 150, "closed connections")
+        client = http.client.HTTPSConnection("127.0.0.2", desk.port, context=trusting, timeout=10)
+        client.request("GET", "/", headers={"Host": f"desk.test:{desk.port}"})
+        assert client.getresponse().status == 200
+        client.close()
 
 
 def test_every_address_of_this_machine_works_without_tls(

@@ -26,7 +26,8 @@ from dealfl.storage import log_to, replace_file
 
 ADDRESS_FILE = "desk-address"
 _MAX_CONNECTIONS = 100
-_MAX_SILENT = 40  # connections without a request
+_MAX_SILENT = 40  # connections without a request, and as many without a TLS session
+_BACKLOG = 128  # connections that wait to be accepted
 _REQUEST_S = 10.0  # for the head of a request
 _PARENT_S = 0.5  # between looks whether the process that started the desk is there
 
@@ -62,11 +63,11 @@ class Listening:
     def bind(self) -> socket.socket:
         """Return a socket that listens, or explain why there is none."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        listener = socket.socket(family)
+        listener = _Listener(family)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((self.host, self.port))
-            listener.listen(128)
+            listener.listen(_BACKLOG)
         except (OSError, OverflowError) as error:
             listener.close()
             raise DealError(
@@ -99,6 +100,23 @@ def _names_in(certificate: Path) -> set[str]:
     return {name.lower() for name in [*names.get_values_for_type(x509.DNSName), *addresses]}
 
 
+class _Listener(socket.socket):
+    """Ends the connections that have begun no TLS session for longest: they would use up all."""
+
+    unmet: dict[int, socket.socket] = {}  # noqa: RUF012 - by descriptor, the oldest first
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Return the next connection."""
+        connection, address = super().accept()
+        self.unmet.pop(connection.fileno(), None)
+        self.unmet[connection.fileno()] = connection
+        while len(self.unmet) > _MAX_SILENT:
+            oldest = next(iter(self.unmet))
+            with suppress(OSError):  # it may have ended
+                self.unmet.pop(oldest).shutdown(socket.SHUT_RDWR)
+        return connection, address
+
+
 class _Impatient(H11Protocol):
     """Closes connections on which no request arrives: hung ones would use up all.
 
@@ -113,6 +131,7 @@ class _Impatient(H11Protocol):
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - that of asyncio
         """Wait for the first request."""
         super().connection_made(transport)
+        _Listener.unmet.pop(transport.get_extra_info("socket").fileno(), None)
         self._wait()
 
     def on_response_complete(self) -> None:
@@ -223,6 +242,7 @@ async def _serve(
         server_header=False,
         date_header=False,
         proxy_headers=False,
+        backlog=_BACKLOG,
         limit_concurrency=_MAX_CONNECTIONS,
         timeout_keep_alive=20,
         timeout_graceful_shutdown=1,

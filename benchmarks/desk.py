@@ -16,12 +16,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import TimeoutError as PatienceOver
 from reporting import Report, main, progress
 
 from dealfl.learners import NaiveBayes, Rows, statistics_of
@@ -36,7 +37,7 @@ WORKERS = 10_000
 SELECTED = 100
 DESKS, EVERY_S = 3, 1.5
 HOUR = 1_800  # looks of two seconds
-PATIENCE_S = 360.0
+PATIENCE_S = 420.0
 JOB = """
 [job]
 name = "desk"
@@ -68,10 +69,10 @@ def make() -> NaiveBayes:
 class Fleet:
     """A server on disk, with workers that are only names."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, folder: Path, workers: int, selected: int = SELECTED) -> None:
         self.ledger = Ledger(folder / "ledger.db", kept_rounds=1_000)
         self.changed = self.ledger.log_changes()
-        rules = Rules(rounds=10**9, ttl_s=1e6, workers_per_round=SELECTED)
+        rules = Rules(rounds=10**9, ttl_s=1e6, workers_per_round=selected)
         self.server = Server("desk", make, self.ledger, rules, Uniform())
         self._names = [f"w{number:05}" for number in range(workers)]
         self._schema, self._now_s = make().schema.digest(), time.time()
@@ -210,8 +211,8 @@ def measure_fleet(report: Report, browser: Browser, folder: Path, workers: int) 
 
 
 def measure_memory(report: Report, browser: Browser, folder: Path, events: int) -> None:
-    """Let a page with plots take the events of an hour, in a row."""
-    fleet = Fleet(folder, 300)
+    """Let a page with plots take the events of an hour, in a row: memory goes by their number."""
+    fleet = Fleet(folder, 300, selected=3)
     fleet.close_round()
     with desk(folder, fast=True) as address:
         tab = open_tab(browser, address)
@@ -221,9 +222,9 @@ def measure_memory(report: Report, browser: Browser, folder: Path, events: int) 
         tab.evaluate("window.taken = 0; stream.addEventListener('message', () => taken++)")
         until_s, taken = time.monotonic() + PATIENCE_S, 0
         while taken < events and time.monotonic() < until_s:
-            for _ in range(5):
-                fleet.close_round()
-                time.sleep(0.03)
+            fleet.close_round()
+            with suppress(PatienceOver):  # a look may have come before the round was closed
+                tab.wait_for_function("before => taken > before", arg=taken, timeout=2_000)
             taken = int(tab.evaluate("taken"))
         after = renderer_mb(tab)
         tab.close()

@@ -225,3 +225,8 @@ def test_an_interrupt_between_model_and_histories_changes_neither() -> None:
 def test_odd_tables_raise_the_error_of_bad_input(odd: Any) -> None:
     with pytest.raises(BadInput):
         ItemRecommender().fit(odd)
+
+
+def test_a_mapping_is_no_table_of_items() -> None:
+    with pytest.raises(BadInput, match="a mapping; give a list of the items of each user"):
+        ItemRecommender(n_items=3).fit({"ann": [0, 1]})

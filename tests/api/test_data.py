@@ -175,3 +175,55 @@ def test_truths_are_predicted_as_truths_and_mixed_lists_as_frames() -> None:
         dealfl.Fleet.from_arrays(frame, (ages > 30) * 1, workers=2), rounds=1, verbose=False
     )
     assert numbers.predict(frame).dtype == np.int64
+
+
+def test_a_frame_gives_target_owner_and_time_by_name() -> None:
+    frame = frame_of("naive_bayes").assign(
+        who=[f"p{n % 7}" for n in range(60)], when=pd.date_range("2020-01-01", periods=60)
+    )
+    named = dealfl.Fleet.from_arrays(frame, "target", owners="who", times="when", workers=3)
+    apart = dealfl.Fleet.from_arrays(
+        frame[["a", "b", "c"]], LABELS, owners=frame["who"], times=frame["when"], workers=3
+    )
+    results = [dealfl.run(fleet, rounds=1, verbose=False) for fleet in (named, apart)]
+    assert results[0].digest == results[1].digest
+    with pytest.raises(dealfl.BadInput, match=r"target 'tarpet': X has no .* mean 'target'"):
+        dealfl.Fleet.from_arrays(frame, "tarpet")
+
+
+def test_a_column_of_targets_is_one_value_a_row() -> None:
+    column = dealfl.Fleet.from_arrays(X, NUMBERS[:, None], workers=2)
+    assert column.job_text() == dealfl.Fleet.from_arrays(X, NUMBERS, workers=2).job_text()
+
+
+def test_histories_may_have_names_and_are_no_texts() -> None:
+    fleet = dealfl.Fleet.from_histories({"ann": ["ham", "tea"], "bob": ["tea"], "cem": ["jam"]})
+    assert fleet.data is not None
+    assert "ann,ham,0" in fleet.data.text()
+    with pytest.raises(dealfl.BadInput, match="the history 'ham' is a text; give a list of items"):
+        dealfl.Fleet.from_histories(["ham", "jam"])
+    empty: list[Any] = [[], [[]], {}]
+    for nothing in empty:
+        with pytest.raises(dealfl.BadInput, match="the histories have no item"):
+            dealfl.Fleet.from_histories(nothing)
+
+
+def test_arguments_of_a_wrong_kind_are_explained(tmp_path: Path) -> None:
+    with pytest.raises(dealfl.BadInput, match=r"a DataFrame; pass data .* to Fleet\.from_arrays"):
+        dealfl.Fleet.from_file(frame_of("tikhonov"))
+    with pytest.raises(dealfl.BadInput, match="pass values by key"):
+        dealfl.Fleet.from_arrays(X, NUMBERS, settings="job.rounds=3")  # type: ignore[arg-type]
+    fleet = dealfl.Fleet.from_arrays(X, NUMBERS, workers=2)
+    with pytest.raises(dealfl.BadInput, match="is varied over 'uniform'; give a list of values"):
+        dealfl.sweep(fleet, {"job.selector": "uniform"}, verbose=False)
+    with pytest.raises(dealfl.BadInput, match="is varied over 'deal'; give a list of values"):
+        dealfl.compare(fleet, "deal", verbose=False)
+    with pytest.raises(dealfl.BadInput, match="the parts come first"):
+        dealfl.learn(dealfl.Tikhonov(3), [(X, NUMBERS)])  # type: ignore[arg-type, type-var]
+
+
+def test_persons_are_erased_by_lists_and_by_numbers(tmp_path: Path) -> None:
+    fleet = dealfl.Fleet.from_arrays(X, NUMBERS, owners=np.arange(60) % 7, workers=2)
+    result = dealfl.run(fleet, out=tmp_path / "run", verbose=False)
+    assert result.erase([1, 2], "3").erasure.persons == 3
+    assert len(result.owners()) == 4

@@ -92,6 +92,17 @@ def test_a_certificate_over_nothing_is_headed_so(run: RunFolder, capsys: Capture
     assert "<h1>Certificate of erasure</h1>" in page.read_text("utf-8")
 
 
+def test_a_wrong_key_file_says_nothing_about_certificates(run: RunFolder, capsys: Captured) -> None:
+    for person in ("person 1", "person 2"):
+        assert main(["erase", str(run.path), person]) == 0
+    capsys.readouterr()
+    key = run.path / "job.toml"
+    assert main(["verify", str(run.path), "--key", str(key)]) == 2
+    told = capsys.readouterr()
+    assert told.err == f"dealfl: {key} is not a public key in PEM format\n"
+    assert told.out == ""
+
+
 def test_the_page_shows_log_and_training_again(run: RunFolder, capsys: Captured) -> None:
     page = run.path.parent / "page.html"
     assert main(["erase", str(run.path), "person 1", "--json"]) == 0

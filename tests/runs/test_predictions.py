@@ -77,6 +77,9 @@ def test_a_missing_column_is_named(houses_run: Path, tmp_path: Path) -> None:
     data.write_text("1,2,3,4\n")
     with pytest.raises(BadInput, match=r"4 columns; 2 are expected \(size, town\)"):
         values(houses_run, data)
+    data.write_text("size;town\n100;Bern\n")
+    with pytest.raises(BadInput, match="has one column, 'size;town'; 2 are expected"):
+        values(houses_run, data)
     data.write_text("")
     with pytest.raises(BadInput, match="is empty"):
         values(houses_run, data)

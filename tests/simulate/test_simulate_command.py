@@ -73,6 +73,20 @@ def test_a_required_key_can_be_given_by_vary_alone(
     assert "data.concentration = 5" in told
 
 
+def test_values_of_a_key_may_have_any_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "fleet.toml"
+    job = TEXT.replace("rounds = 8", 'rounds = 2\nselector = "fair_ucb"')
+    path.write_text(f"{job}\n[selection]\nfairness = 0.3\neta = 0.1\n")
+    told = []
+    for order in ("fair_ucb,everyone", "everyone,fair_ucb"):
+        assert run(str(path), "--vary", f"job.selector={order}", "--json") == 0
+        settings = json.loads(capsys.readouterr().out)["settings"]
+        told.append({one["values"]["job.selector"]: one["estimates"] for one in settings})
+    assert told[0] == told[1]
+
+
 def test_a_program_reads_json(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--set", "faults.loss=0.0", "--set", "job.scheme=newfl", "--set", 'job.name="x = y"']
     assert run(file, "--seeds", "2", "--vary", "job.forget_fraction=0.1,0.5", "--json", *words) == 0

@@ -66,3 +66,14 @@ def test_a_bad_value_is_reported_before_anything_runs() -> None:
             sweep(document(), 1, vary)
     with pytest.raises(BadInput, match="seeds is 0"):
         sweep(document(), 0)
+
+
+def test_a_selector_has_its_own_keys_wherever_it_stands_in_the_list() -> None:
+    job = document(QUICK | {"job.selector": "fair_ucb"}, {"selection": {"fairness": 0.9}})
+    for order in (["fair_ucb", "uniform"], ["uniform", "fair_ucb"]):
+        settings = sweep(job, 1, {"job.selector": list(order)})
+        promised = {
+            one.values["job.selector"]: one.outcomes[0].unmet_guarantees for one in settings
+        }
+        assert promised["fair_ucb"] is not None, "it keeps the guarantees of the job"
+        assert promised["uniform"] is None

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from dealfl.data.sources import MemoryRows, MemoryTable, feature_columns
 from dealfl.errors import BadInput, needs_extra, unknown_name
 from dealfl.escaping import for_html
-from dealfl.jobs import Data, Document, Reading, read_job, read_plan
+from dealfl.jobs import Data, Document, Reading, change, read_job, read_plan
 from dealfl.jobs.proposals import (
     Roles,
     Sizes,
@@ -37,7 +38,7 @@ from dealfl.learners import (
 )
 from dealfl.report import format_count
 from dealfl.runs import default_job
-from dealfl.settings import plain_value, read_table
+from dealfl.settings import nearest, plain_value
 from dealfl.simulate import FleetSpec, read_fleet
 from dealfl.storage import replace_file
 
@@ -116,15 +117,18 @@ class Fleet:
         X
             Features, one row an example: an array, nested lists, a data frame, or a sparse matrix.
         y
-            Targets, one for each row: classes (numbers or texts), or numbers.
+            Targets, one for each row: classes (numbers or texts), or numbers; or the name of a
+            column of the frame `X`.
         learner
             Name of the learner; by default the first that suits the target.
         workers
             Number of phones; by default in proportion to the examples, at most 20.
         owners
-            Owner of each row. All rows of an owner are then on one phone.
+            Owner of each row, or the name of a column of `X`. All rows of an owner are then on one
+            phone.
         times
-            Time of each row, numbers or dates; phones receive their rows in this order.
+            Time of each row, numbers or dates, or the name of a column of `X`; phones receive their
+            rows in this order.
         test_share
             Share of the rows that no phone receives; quality is measured on them.
         settings
@@ -177,7 +181,8 @@ class Fleet:
         ----------
         histories
             A sparse or dense matrix (one row an owner, non-zero for the items of its history),
-            lists of items (in the order of time), or a data frame with one interaction a row.
+            lists of items (in the order of time), a mapping of owners to such lists, or a data
+            frame with one interaction a row.
         learner
             Name of the learner; by default the first for recommendation.
         workers
@@ -269,6 +274,9 @@ class Fleet:
             If the file cannot be learned from, or a setting is wrong.
         """
         _require_learner(learner)
+        if not isinstance(path, str | PathLike):
+            kind = type(path).__name__
+            raise BadInput(f"path is a {kind}; pass data in memory to Fleet.from_arrays")
         if Path(path).suffix == ".toml" and Path(path).is_file():
             raise BadInput(f"{path} is a job file; use Fleet.from_job({str(path)!r})")
         roles = Roles(target=target, owner=owner, time=time, item=item, rating=rating)
@@ -320,6 +328,8 @@ class Fleet:
         settings: Settings | None,
         data: Data | None,
     ) -> Fleet:
+        if settings is not None and not isinstance(settings, Mapping):
+            raise BadInput(f"settings is {settings!r}; pass values by key: {{'job.rounds': 5}}")
         shares = {} if test_share == 0.2 else {"data.test_share": test_share}
         changes = {**shares, **(settings or {})}
         name = f"the job of {begun.path.name}"
@@ -464,26 +474,6 @@ _BY_ROUNDS = (
     ("arrival", "examples_per_hour"),
     ("arrival", "initial_share"),
 )
-_OWN_SECTIONS = {"job.learner": "learner", "job.selector": "selection"}
-
-
-def change(document: Document, settings: Settings) -> Document:
-    """Return a job with other values for some keys; None removes a key or a section.
-
-    Another learner or selector takes none of the keys that the job has for its own.
-
-    >>> job = Document.parse("[job]\\nrounds = 3", "job.toml")
-    >>> change(job, {"job.forget_fraction": 0.05, "job.rounds": None}).tables
-    {'job': {'forget_fraction': Decimal('0.05')}}
-    """
-    job = read_table(document, "job")
-    for key, section in _OWN_SECTIONS.items():
-        own = job.get(key.removeprefix("job."))
-        if section in document.tables and settings.get(key, own) != own:
-            document = document.replaced(section, None)
-    for key, value in settings.items():
-        document = document.replaced(key, plain_value(value))
-    return document
 
 
 # -- data in memory ------------------------------------------------------------------------------
@@ -494,9 +484,16 @@ def _examples_table(
 ) -> tuple[MemoryTable, Roles]:
     """Return examples as a table, and the columns of target, owner and time in it."""
     columns = feature_columns(X)
-    roles = {}
+    roles: dict[str, str] = {}
     for role, values in (("target", y), ("owner", owners), ("time", times)):
         if values is None:
+            continue
+        if isinstance(values, str):
+            if values not in columns:
+                raise BadInput(
+                    f"{role} {values!r}: X has no such column; {nearest(values, columns)}"
+                )
+            roles[role] = values
             continue
         given = getattr(values, "name", None)
         key = _free_name(given if isinstance(given, str) and role == "target" else role, columns)
@@ -514,6 +511,8 @@ def _free_name(wanted: str, taken: Collection[str]) -> str:
 def _vector(values: object, what: str) -> NDArray[Any]:
     columns = frame_columns(values) if is_frame(values) else []
     vector = columns[0][1] if len(columns) == 1 else column_array(values)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
     if vector.ndim != 1:
         raise BadInput(f"{what} has shape {vector.shape}; it takes one value for each row of X")
     return vector
@@ -556,15 +555,23 @@ def _table_of_lists(
     name: str, histories: object, n_items: int | None
 ) -> tuple[MemoryTable, Roles, int | None]:
     """Return lists of items; their order is that of time."""
+    owners = list(histories) if isinstance(histories, Mapping) else None
+    given = histories.values() if isinstance(histories, Mapping) else histories
     try:
-        rows = [list(history) for history in histories]  # type: ignore[attr-defined]
+        rows = [list(_no_text(history)) for history in given]  # type: ignore[attr-defined]
     except TypeError:
         raise BadInput(
-            "histories are a csr, lists of items, or a frame with an owner and an item column"
+            "histories are a csr, lists of items, lists by owner, or a frame with an owner and an "
+            "item column"
         ) from None
+    if not any(rows):
+        raise BadInput("the histories have no item; give at least two histories with items")
     items = column_array([item for row in rows for item in row])
     columns = {
-        "owner": np.repeat(np.arange(len(rows)), [len(row) for row in rows]),
+        "owner": np.repeat(
+            np.arange(len(rows)) if owners is None else column_array(owners),
+            [len(row) for row in rows],
+        ),
         "item": items,
         "time": np.array([time for row in rows for time in range(len(row))]),
     }
@@ -572,6 +579,12 @@ def _table_of_lists(
         n_items = int(items.max()) + 1
     roles = Roles(owner="owner", item="item", time="time")
     return MemoryTable(f"{name}.csv", columns), roles, n_items
+
+
+def _no_text(history: object) -> Any:  # noqa: ANN401
+    if isinstance(history, str):
+        raise BadInput(f"the history {history!r} is a text; give a list of items")
+    return history
 
 
 # -- a proposed job ------------------------------------------------------------------------------

@@ -315,14 +315,14 @@ class Result:
         return plot_names()
 
     def erase(
-        self, *owners: str, requested_by: str = "", unknown_too: bool = False
+        self, *owners: object, requested_by: str = "", unknown_too: bool = False
     ) -> ErasureResult:
         """Erase persons from the run, and sign a certificate; `model` then never saw them.
 
         Parameters
         ----------
         owners
-            Names of the persons.
+            Names of the persons, or lists of names.
         requested_by
             Who requests it; by default your account.
         unknown_too
@@ -339,9 +339,10 @@ class Result:
             If the run has no folder (`out=`), its data were not kept, or it does not know a name.
         """
         run = self._folder()
+        names = [str(name) for owner in owners for name in np.ravel(np.asarray(owner, object))]
         if not unknown_too:
-            require_known(run, owners)
-        erased = erase_owners(run, owners, requested_by=requested_by)
+            require_known(run, names)
+        erased = erase_owners(run, names, requested_by=requested_by)
         self.model = open_model(run.path).learner
         return erased
 

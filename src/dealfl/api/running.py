@@ -245,7 +245,7 @@ def compare(
     """
     return sweep(
         fleet,
-        {"job.scheme": list(schemes)},
+        {"job.scheme": schemes},
         seeds,
         rounds,
         verbose,
@@ -337,7 +337,7 @@ def sweep_settings(
     kept: KeptOutcomes | None,
 ) -> list[Setting]:
     """Return the outcomes of every combination of values, for each seed."""
-    plain = {key: [plain_value(value) for value in values] for key, values in vary.items()}
+    plain = {key: plain_value(values) for key, values in vary.items()}
     with choose_line(sys.stderr, verbose) as line:
         return simulate_all(
             fleet.document, seeds, plain, line.show_sweep, fleet.data, processes, executor, kept

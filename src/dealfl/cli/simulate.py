@@ -48,6 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _run_fleet(arguments: argparse.Namespace) -> int:
     from dealfl.api import Fleet, kept_in, sweep_settings
+    from dealfl.jobs import Document
     from dealfl.parallel import open_executor
     from dealfl.report import summarize_sweep
     from dealfl.storage import keep_freed_memory
@@ -59,9 +60,13 @@ def _run_fleet(arguments: argparse.Namespace) -> int:
         )
     pairs = [_pair("--vary", word) for word in arguments.vary]
     vary = {key: [_value(value) for value in values.split(",")] for key, values in pairs}
-    first = {key: values[0] for key, values in vary.items()}  # a required key can be among them
-    set_values = {**read_values(arguments.values), **first}
-    fleet = read_job_file(Fleet.from_job, arguments.fleet, set_values)
+
+    def read(path: str, given: dict[str, object]) -> Fleet:
+        document = Document.read(path)  # a required key can be among those that vary
+        first = {key: values[0] for key, values in vary.items() if not document.has(key)}
+        return Fleet.from_job(path, {**given, **first})
+
+    fleet = read_job_file(read, arguments.fleet, read_values(arguments.values))
     seeds = 1 if arguments.seeds is None else arguments.seeds
     folder = {"resume": arguments.resume, "restart": arguments.restart}
     with open_executor(arguments.executor) as executor, kept_in(arguments.out, **folder) as kept:

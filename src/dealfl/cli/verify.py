@@ -90,8 +90,10 @@ def _verify_one(arguments: argparse.Namespace, run: "RunFolder | None", path: Pa
 
 def _verify_all(arguments: argparse.Namespace, run: "RunFolder | None", files: list[Path]) -> int:
     """Verify several certificates; one that is not valid does not hide the others."""
-    from dealfl.erasure import Evidence, verify_certificate
+    from dealfl.erasure import Evidence, load_keys, verify_certificate
 
+    if arguments.key is not None:
+        load_keys(arguments.key)  # a file that is no key says nothing about the certificates
     single = [f"--{option}" for option in _OF_ONE if getattr(arguments, option) is not None]
     if single:
         raise BadInput(f"{single[0]} is about one certificate; give one file")

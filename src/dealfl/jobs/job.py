@@ -38,8 +38,10 @@ from dealfl.settings import (
     Text,
     Whole,
     keys_of,
+    plain_value,
     read_keys,
     read_section,
+    read_table,
     read_variant,
 )
 from dealfl.worker import MIN_BATTERY, SCHEMES
@@ -47,6 +49,7 @@ from dealfl.worker import MIN_BATTERY, SCHEMES
 if TYPE_CHECKING:
     from dealfl.server.selection import Selector
 
+_OWN_SECTIONS = {"job.learner": "learner", "job.selector": "selection"}
 _NO_CARRY = fractions.Fraction(0)
 _FOR_EVER_S = 1e9
 
@@ -296,6 +299,25 @@ class MachineKeys(Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     sysfs: str = "/sys"  # not a key: where the tests have another tree
+
+
+def change(document: Document, settings: Mapping[str, object]) -> Document:
+    """Return a job with other values for some keys; None removes a key or a section.
+
+    Another learner or selector takes none of the keys that the job has for its own.
+
+    >>> job = Document.parse("[job]\\nrounds = 3", "job.toml")
+    >>> change(job, {"job.forget_fraction": 0.05, "job.rounds": None}).tables
+    {'job': {'forget_fraction': Decimal('0.05')}}
+    """
+    job = read_table(document, "job")
+    for key, section in _OWN_SECTIONS.items():
+        own = job.get(key.removeprefix("job."))
+        if section in document.tables and settings.get(key, own) != own:
+            document = document.replaced(section, None)
+    for key, value in settings.items():
+        document = document.replaced(key, plain_value(value))
+    return document
 
 
 def read_machine_keys(document: Document, flags: Mapping[str, object]) -> MachineKeys:

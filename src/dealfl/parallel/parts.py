@@ -134,6 +134,10 @@ def _sum_of(
     parts: Iterable[Part], learner: Learner, executor: AnyExecutor | None, target: str | None
 ) -> Learner:
     """Return a new learner that has learned all parts."""
+    if not isinstance(learner, Learner):
+        raise BadInput(
+            f"learner is {learner!r:.60}; the parts come first, then a learner to add to"
+        )
     kind, settings = type(learner), learner.settings
     total = kind(**settings)
     if isinstance(learner, RowLearner) and isinstance(total, RowLearner) and learner.feature_names:

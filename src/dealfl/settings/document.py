@@ -81,6 +81,18 @@ class Document:
         """Return an error that names the position of a key."""
         return BadInput(f"{self.where(key)}: {problem}")
 
+    def has(self, key: str) -> bool:
+        """Return whether a section has a key.
+
+        >>> Document.parse("[job]\\nrounds = 3", "job.toml").has("job.rounds")
+        True
+        """
+        *sections, last = key.split(".")
+        table: Any = self.tables
+        for name in sections:
+            table = table.get(name) if isinstance(table, dict) else None
+        return isinstance(table, dict) and last in table
+
     def replaced(self, key: str, value: object) -> Document:
         """Return a copy of the document in which one key has another value."""
         tables: dict[str, Any] = copy.deepcopy(dict(self.tables))

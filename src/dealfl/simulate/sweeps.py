@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from dealfl.errors import BadBytes, BadInput, argument, needs_extra
-from dealfl.jobs import Data, Document, Plan, Reading
+from dealfl.jobs import Data, Document, Plan, Reading, change
 from dealfl.parallel import AnyExecutor, call_each
 from dealfl.simulate.fleet import FleetSpec, read_fleet
 from dealfl.simulate.fleet_run import run_fleet, split_fleet
@@ -285,6 +285,8 @@ def _run(fleet: FleetSpec, loaded: _Loaded, show: Callable[[Progress], None]) ->
 
 def _combinations(vary: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
     for key, values in vary.items():
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise BadInput(f"{key} is varied over {values!r}; give a list of values")
         if not values:
             raise BadInput(f"{key} has no values; give at least one")
         if key == "job.seed":
@@ -295,8 +297,7 @@ def _combinations(vary: Mapping[str, Sequence[object]]) -> list[dict[str, object
 def _simulations(
     document: Document, values: Mapping[str, object], seeds: int, data: Data | None
 ) -> list[_Simulation]:
-    for key, value in values.items():
-        document = document.replaced(key, value)
+    document = change(document, values)
     first = read_fleet(document, data).job.seed
     seeded = [document.replaced("job.seed", first + seed) for seed in range(seeds)]
     return [_Simulation(one, read_fleet(one, data), data) for one in seeded]

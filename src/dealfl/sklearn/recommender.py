@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from numbers import Integral
 from operator import index
 from typing import Any, Self
@@ -255,6 +255,8 @@ def _histories_of(user_items: object) -> tuple[list[Items], int]:
     """Return the items of each user, and the number of columns."""
     if isinstance(user_items, list | tuple):
         return _listed(user_items)
+    if isinstance(user_items, Mapping):
+        raise BadInput("user_items is a mapping; give a list of the items of each user, or a csr")
     table: Any = without_mask(user_items, "user_items")
     try:
         table = table if sparse.issparse(table) else column_array(table)

@@ -331,6 +331,11 @@ def _find_columns(
         return list(range(len(names))), headed
     remedy = "name them in the first row" if named else "give the job file with --job"
     few = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+    if len(first) == 1:
+        raise BadInput(
+            f"{path} has one column, {first[0]!r}; {len(names)} are expected ({few}): separate "
+            "columns by the character that the job names"
+        )
     raise BadInput(
         f"{path} has {len(first)} columns; {len(names)} are expected ({few}): "
         f"give only these, in this order, or {remedy}"

@@ -91,7 +91,7 @@ _ROWS = (
     "quality",
     "energy per example, modelled",
     "median delay of an example",
-    "  mean, and of nine in ten",
+    "  mean; 90th percentile",
     "least selected, of rounds",
     "bursts of the radio",
     "  without a training",

@@ -3,8 +3,10 @@
 A connection is opened again after a failure, to the next broker if there are several, and with a
 random delay: the server announces over how many seconds its workers spread. A message is
 acknowledged by its receiver, after it is durable; acknowledgements of an earlier connection are
-dropped, because their numbers may belong to other messages. What is published without a connection
-is lost: workers and server repeat what matters. The broker keeps nothing for those who are away:
+dropped, because their numbers may belong to other messages. Who knows what to say says it behind
+CONNECT, without waiting for the broker's answer, which MQTT 5 permits and which saves round trips;
+a broker that refuses the connection drops it. What is published without a connection is lost:
+workers and server repeat what matters. The broker keeps nothing for those who are away:
 mosquitto 2.0.11 crashes when it reads its rules again while it keeps the session of such a user.
 """
 
@@ -165,8 +167,9 @@ class _Socket:
 class Connection:
     """A connection to one of some brokers, until it is stopped.
 
-    `connected` subscribes, and repeats what the broker may have lost. `received` takes a message,
-    which it acknowledges later. `lost` is called when a connection has failed or ended by itself.
+    `connected` subscribes, and repeats what the broker may have lost; it is called when the broker
+    has accepted the connection, or before, if `is_prompt`. `received` takes a message, which it
+    acknowledges later. `lost` is called when a connection has failed or ended by itself.
     """
 
     def __init__(
@@ -177,6 +180,7 @@ class Connection:
         *,
         will: Callable[[], Will | None] = lambda: None,
         lost: Callable[[], None] = lambda: None,
+        is_prompt: Callable[[], bool] = lambda: False,
         spread_s: Callable[[], float] = lambda: 0.0,
         keepalive_s: int = 600,
         max_pause_s: float = 120.0,
@@ -186,6 +190,7 @@ class Connection:
         self._received = received
         self._will = will
         self._note_loss = lost
+        self._is_prompt = is_prompt
         self._spread_s = spread_s
         contexts = {broker.certificate: broker.tls_context() for broker in brokers}
         self._brokers = itertools.cycle([(each, contexts[each.certificate]) for each in brokers])
@@ -203,10 +208,12 @@ class Connection:
         self._topics: dict[int, Sequence[str]] = {}  # of packets that it has not answered
         self.refused: dict[str, str] = {}  # topics, and why the broker does not allow them
         self.is_up = self._accepted = False  # whether the broker accepted it, now and at all
+        self.is_open = False  # whether packets can be sent
         self._lost = asyncio.Event()
         self._wanted = asyncio.Event()
         self._wanted.set()
         self._unwanted = asyncio.Event()
+        self._has_rested = False  # whether it ended on purpose, even if it is wanted again
         self._loop = asyncio.get_running_loop()
 
     def publish(
@@ -219,7 +226,7 @@ class Connection:
         done: Callable[[], None] | None = None,
     ) -> None:
         """Send a message if there is a connection; `done` is called when the broker has it."""
-        if not self.is_up or self._client is None:
+        if not self.is_open or self._client is None:
             return
         properties = None
         if expiry_s is not None:
@@ -267,6 +274,7 @@ class Connection:
         """Close the connection until `resume`."""
         if self._wanted.is_set():
             self._wanted.clear()
+            self._has_rested = True
             self._unwanted.set()
             self._lost.set()
 
@@ -290,9 +298,10 @@ class Connection:
                 await first_of(self._wanted, stopped)
                 continue
             self._lost.clear()
+            self._has_rested = False
             was_up = await self._stay(*next(self._brokers), stopped)
             attempt = 0 if was_up else attempt + 1
-            if stopped.is_set() or not self._wanted.is_set():
+            if stopped.is_set() or self._has_rested:
                 continue
             self._note_loss()
             spread_s = max(self._spread_s(), 0.5)
@@ -322,12 +331,20 @@ class Connection:
         self._socket = _Socket(client, self._loop, self.traffic)
         if client.socket() is None:
             self._lost.set()
+        elif self._is_prompt():
+            self._begin()
         try:
             await self._wait(client, stopped)
         finally:
-            self.is_up = False
+            self.is_up = self.is_open = False
             await self._socket.close()
         return self._accepted
+
+    def _begin(self) -> None:
+        """Let packets be sent, once in each connection."""
+        if not self.is_open:
+            self.is_open = True
+            self._connected()
 
     async def _wait(self, client: paho.Client, stopped: asyncio.Event) -> None:
         until_s = self._loop.time() + _PATIENCE_S
@@ -394,7 +411,7 @@ class Connection:
         elif client is self._client:
             self.is_up = self._accepted = True
             self._explain("")
-            self._connected()
+            self._begin()
 
     def _on_disconnect(self, client: Any, *given: Any) -> None:  # noqa: ANN401
         if client is self._client:
@@ -402,7 +419,7 @@ class Connection:
             if isinstance(reason, ReasonCode) and reason.value == _NOT_AUTHORIZED:
                 for number in list(self._topics):  # one of those that it has not answered
                     self._check(number, [reason] * len(self._topics[number]))
-            self.is_up = False
+            self.is_up = self.is_open = False
             self._loop.call_soon_threadsafe(self._lost.set)
 
     def _on_publish(self, client: Any, _: object, number: int, reason: Any, *__: object) -> None:  # noqa: ANN401

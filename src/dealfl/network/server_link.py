@@ -26,7 +26,9 @@ class ServerLink:
 
     The epoch of the server is found in its state, which the broker retains, or for which the
     device asks. When it changes, the device subscribes again. With several brokers, it looks for
-    one at which the server is; the nodes of a clustered broker are all as good.
+    one at which the server is; the nodes of a clustered broker are all as good. After a connection
+    that it closed itself, it takes the server to be where it was: it subscribes and announces its
+    workers at once, and again if the state says otherwise.
 
     `take` gets a packet of this epoch, and returns whether it acknowledges it later. `met` gets
     each state of the server, and whether the server may not know of the workers.
@@ -64,6 +66,7 @@ class ServerLink:
             self._received,
             will=lambda: Will(self.topics.left(self.gateway), pack(b"")),
             lost=self._lost,
+            is_prompt=lambda: self.state is not None and self.state.online,
             spread_s=lambda: 0.0 if self.state is None else self.state.spread_s,
         )
 
@@ -119,12 +122,15 @@ class ServerLink:
         self._note_server(here=False)
         topics = [self.topics.state, self._answer]
         if self.state is not None:
-            self.state = msgspec.structs.replace(self.state, online=False)
             topics += self.subscriptions
         self.connection.subscribe(topics)
+        if self.state is not None and self.state.online:
+            self._met(self.state, True)
 
     def _lost(self) -> None:
         log("connection lost", worker=self.gateway)
+        if self.state is not None:  # who announces itself too soon may be taken for one that left
+            self.state = msgspec.structs.replace(self.state, online=False)
         self._note_loss()
 
     def _note_server(self, *, here: bool) -> None:

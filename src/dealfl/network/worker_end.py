@@ -275,7 +275,7 @@ class WorkerEnd:
             self.rides.end(worker)
         if not messages or self._link.state is None:
             return
-        if self.connection.is_up:
+        if self.connection.is_open:
             self.rides.note_call(worker)
             self._log.note(messages)
         self._link.send(worker, messages)

@@ -1,0 +1,200 @@
+"""A worker that calls again does not wait for the broker before it announces itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dealfl.network import Credentials, ServerEnd, WorkerEnd
+from dealfl.network.topics import Topics
+from dealfl.server import Ledger, Rules, Server
+from dealfl.server.selection import Everyone
+from dealfl.worker import Journal, Worker
+from tests.federation.parts import KEY, FixedMeter, bayes, row
+from tests.network.brokers import JOB, RunningBroker, free_port
+
+PATIENT_S = 20.0
+_SUBSCRIBE, _PUBLISH = 8, 3  # types of packets
+
+
+class Relay:
+    """Passes on what a broker and a worker send; if it holds, the broker's part waits.
+
+    It then waits until the worker has subscribed and published, so that a worker that waits for the
+    broker's answer gets nowhere.
+    """
+
+    def __init__(self, target: Credentials) -> None:
+        self._target = target
+        self.port = free_port()
+        self.holds = self.refuses = False
+        self.connections = self.open = 0
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.refuses:
+            writer.close()
+            return
+        self.connections += 1
+        self.open += 1
+        came, went = await asyncio.open_connection(self._target.host, self._target.port)
+        released = asyncio.Event()
+        if not self.holds:
+            released.set()
+        await asyncio.gather(self._up(reader, went, released), self._down(came, writer, released))
+        self.open -= 1
+
+    async def _up(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, released: asyncio.Event
+    ) -> None:
+        seen = b""
+        while data := await reader.read(65_536):
+            seen += data
+            if {_SUBSCRIBE, _PUBLISH} <= set(types_of(seen)):
+                released.set()
+            writer.write(data)
+        released.set()
+        await close(writer)
+
+    async def _down(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, released: asyncio.Event
+    ) -> None:
+        await released.wait()
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+        await close(writer)
+
+
+async def close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+def types_of(stream: bytes) -> list[int]:
+    """Return the types of the packets in what a client has sent."""
+    types, at = [], 0
+    while at + 1 < len(stream):
+        types.append(stream[at] >> 4)
+        length = shift = 0
+        while True:
+            at += 1
+            if at >= len(stream):
+                return types[:-1]
+            length |= (stream[at] & 0x7F) << shift
+            shift += 7
+            if stream[at] < 0x80:
+                break
+        at += 1 + length
+    return types if at <= len(stream) else types[:-1]
+
+
+class Sleeping:
+    """A server, and a worker behind a relay that sleeps until three examples wait."""
+
+    def __init__(self, broker: RunningBroker) -> None:
+        rules = Rules(rounds=1000, min_waiting=3, max_wait_s=3600.0)
+        self.ledger = Ledger()
+        self.server = Server(JOB, bayes, self.ledger, rules, Everyone())
+        self.journal = Journal()
+        sleeps = rules.make_sleep(JOB, "w", 3, 3600.0)
+        self.worker = Worker(
+            JOB, "w", bayes, self.journal, FixedMeter(), key=KEY, sleeps=sleeps, retry_after_s=1.0
+        )
+        where = broker.enrol("w")
+        self.relay = Relay(where)
+        self.end = WorkerEnd(JOB, [replace(where, port=self.relay.port)], {"w": self.worker})
+        self.server_end = ServerEnd(self.server, [broker.server])
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        stopped = asyncio.Event()
+        listener = await asyncio.start_server(self.relay.take, "127.0.0.1", self.relay.port)
+        ends: list[Any] = [self.end, self.server_end]
+        tasks = [asyncio.ensure_future(end.run(stopped)) for end in ends]
+        try:
+            yield
+        finally:
+            stopped.set()
+            await asyncio.gather(*tasks)
+            listener.close()
+            while self.relay.open:
+                await asyncio.sleep(0.005)
+
+    async def call(self) -> None:
+        """Let the worker call because examples wait, and wait until it sleeps again."""
+        learned = self.learned
+        self.worker.ingest([("ann", row(1, 0, 1))] * 3)
+        self.end.wake("w")
+        async with asyncio.timeout(PATIENT_S):
+            while self.learned < learned + 3 or not self.end.connection.is_resting:
+                await asyncio.sleep(0.005)
+
+    @property
+    def learned(self) -> int:
+        found = self.server.workers.get("w")
+        return 0 if found is None else found.learned
+
+
+def sleeping(
+    broker: RunningBroker, test: Callable[[Sleeping], Coroutine[Any, Any, None]]
+) -> Sleeping:
+    async def run() -> Sleeping:
+        one = Sleeping(broker)
+        async with one.run():
+            await test(one)
+        return one
+
+    return asyncio.run(run())
+
+
+def test_a_call_does_not_wait_for_the_brokers_answers(broker: RunningBroker) -> None:
+    async def test(one: Sleeping) -> None:
+        await one.call()  # it does not know the server yet
+        one.relay.holds = True
+        await one.call()
+        await one.call()
+        assert one.relay.connections == 3
+
+    one = sleeping(broker, test)
+    assert one.learned == 9
+
+
+@pytest.mark.parametrize("what", ["epoch", "connection"])
+def test_a_server_that_is_not_where_it_was_is_found(broker: RunningBroker, what: str) -> None:
+    async def test(one: Sleeping) -> None:
+        await one.call()
+        link = one.end._link
+        assert link.state is not None
+        link.state = replace(link.state, **{what: "ab" * 16})
+        if what == "epoch":
+            link.topics = Topics(JOB, "ab" * 16)
+        await one.call()
+        assert link.state is not None
+        assert link.state.epoch == one.server.epoch
+
+    assert sleeping(broker, test).learned == 6
+
+
+def test_after_a_failure_a_worker_looks_for_its_server_first(broker: RunningBroker) -> None:
+    async def test(one: Sleeping) -> None:
+        await one.call()
+        assert one.end._link.state is not None
+        assert one.end._link.state.online
+        one.relay.refuses = True
+        one.worker.ingest([("ann", row(1, 0, 1))] * 3)
+        one.end.wake("w")
+        async with asyncio.timeout(PATIENT_S):
+            while one.end._link.state.online:
+                await asyncio.sleep(0.005)
+        one.relay.refuses = False
+        async with asyncio.timeout(PATIENT_S):
+            while one.learned < 6:
+                await asyncio.sleep(0.005)
+
+    sleeping(broker, test)

@@ -153,9 +153,13 @@ def test_what_is_no_executor_is_refused(executor: Any) -> None:
         _learned(executor)
 
 
-def test_an_address_of_no_scheduler_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BadInput, match="it takes dask://HOST:PORT"), open_executor("ray://x:1"):
+@pytest.mark.parametrize("address", ["ray://x:1", "dask://x", "dask://x:y", "dask://:1"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(BadInput, match="it takes dask://HOST:PORT"), open_executor(address):
         pass
+
+
+def test_an_address_of_no_scheduler_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
         pytest.raises(DealError, match=r"pip install 'dealfl\[dask\]'"),

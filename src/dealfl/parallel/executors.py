@@ -186,7 +186,8 @@ def open_executor(address: str) -> Iterator[Executor | None]:
         yield None
         return
     host = address.removeprefix(_SCHEME)
-    if host == address or ":" not in host:
+    name, _, port = host.rpartition(":")
+    if host == address or not (name and port.isdecimal()):
         raise BadInput(f"{argument('executor', address)}; it takes {_SCHEME}HOST:PORT")
     with needs_extra("dask", argument("executor")):
         dask = import_module("distributed")

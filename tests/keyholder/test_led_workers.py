@@ -34,7 +34,7 @@ from dealfl.protocol import (
     Verdict,
     Welcome,
 )
-from dealfl.worker import Journal, Worker, masking, outbox
+from dealfl.worker import Journal, Worker, outbox
 from tests.federation.parts import KEY, FixedMeter
 from tests.keyholder.openings import Row, find_isolated
 from tests.keyholder.parts import COHORT
@@ -331,13 +331,13 @@ def finds_false_claims(
 
 def test_the_search_finds_false_claims_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each change is a mistake that a worker could make when it counts fresh examples."""
-    whole = partialmethod(_always_first, masking.UnderMasks.prepare)
-    assert finds_false_claims(monkeypatch, masking.UnderMasks, "prepare", whole), "full sums"
+    whole = partialmethod(_always_first, outbox.UnderMasks.prepare)
+    assert finds_false_claims(monkeypatch, outbox.UnderMasks, "prepare", whole), "full sums"
     assert finds_false_claims(monkeypatch, outbox, "_fresh", lambda _: 1), "rebuilt updates"
 
 
 def _always_first(
-    self: masking.UnderMasks, prepare: Callable[..., Update], update: Update, fresh: int
+    self: outbox.UnderMasks, prepare: Callable[..., Update], update: Update, fresh: int
 ) -> Update:
     is_whole = update.incarnation > 1 and update.sequence == 1
     return (

@@ -4,7 +4,8 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -20,23 +21,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
     """Record the calls of a test, of its fixtures and threads."""
-    seen: set[CodeType] = set()
-
-    def trace(frame: FrameType, event: str, arg: object) -> None:  # noqa: ARG001
-        seen.add(frame.f_code)
-
     start = time.perf_counter()
-    sys.settrace(trace)
-    threading.settrace(trace)
-    try:
-        return (yield)
-    finally:
+    with _watching() as seen:
+        result = yield
+    elapsed_s = time.perf_counter() - start
+    _calls[item.nodeid] = (elapsed_s, sorted(filter(None, map(_name, seen))))
+    return result
+
+
+@contextmanager
+def _watching() -> Iterator[set[CodeType]]:
+    """Yield a set which gets the code that runs in any thread."""
+    seen: set[CodeType] = set()
+    if sys.version_info >= (3, 12):  # each code is reported once, so that tests are hardly slower
+        monitor, tool = sys.monitoring, sys.monitoring.PROFILER_ID
+
+        def note(code: CodeType, offset: int) -> object:  # noqa: ARG001
+            seen.add(code)
+            return monitor.DISABLE
+
+        monitor.use_tool_id(tool, "calls")
+        monitor.register_callback(tool, monitor.events.PY_START, note)
+        monitor.restart_events()
+        monitor.set_events(tool, monitor.events.PY_START)
+        yield seen
+        monitor.set_events(tool, monitor.events.NO_EVENTS)
+        monitor.free_tool_id(tool)
+    else:
+
+        def trace(frame: FrameType, event: str, arg: object) -> None:  # noqa: ARG001
+            seen.add(frame.f_code)
+
+        sys.settrace(trace)
+        threading.settrace(trace)
+        yield seen
         sys.settrace(None)
         threading.settrace(None)
-        elapsed_s = time.perf_counter() - start
-        _calls[item.nodeid] = (elapsed_s, sorted(filter(None, map(_name, seen))))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -145,11 +145,14 @@ def kills(report: Report, runs: int, stride: int) -> None:
                 report.rows.append({"wrong kill": f"seed {seed}: {error}"})
     forks.close()
     report.check(f"wrong ends of {runs} runs, {deaths} kills at writes", "0", str(wrong), not wrong)
-    for learner in sorted(test_chaos.MAKERS):
+    kinds: dict[str, test_every_write.Make] = {
+        learner: test_every_write.pair_of(learner) for learner in sorted(test_chaos.MAKERS)
+    }
+    for kind, make in {**kinds, "region": test_every_write.Trio}.items():
         with TemporaryDirectory() as folder:
             numbers = range(1, test_every_write.MAX_WRITES, stride)
-            last = test_every_write.crash_at(numbers, learner, Path(folder))
-        report.rows.append({"crashes at writes": learner, "every": stride, "writes": last})
+            last = test_every_write.crash_at(numbers, make, Path(folder))
+        report.rows.append({"crashes at writes": kind, "every": stride, "writes": last})
 
 
 def certified(report: Report) -> None:

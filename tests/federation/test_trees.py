@@ -145,6 +145,21 @@ def test_a_region_that_was_away_learns_of_more_requests_than_one_answer_has() ->
     tree.check()
 
 
+def test_a_worker_that_moves_to_another_region_counts_there_once_it_is_removed() -> None:
+    tree = Tree(5, ["a", "b"], workers=2)
+    tree.run(100.0)
+    tree.move("a/w0", "b/w5")
+    tree.run(100.0)
+    tree.pump("a").emit(tree.nodes["a"].remove("w0", tree.now_s), tree.now_s)
+    tree.arrive("b/w5", 3)
+    tree.heal(400.0)
+    tree.check()
+    tree.erase("person 3")
+    tree.run(300.0)
+    assert tree.nodes[ROOT].reader.count_erasures() == (1, 1)
+    assert tree.nodes[ROOT].model.digest() == tree.held().digest()
+
+
 def test_a_restored_region_brings_nobody_back_who_was_erased_before_it_had_posted_them() -> None:
     tree = quiet_tree()
     tree.run(200)

@@ -114,6 +114,14 @@ class Tree:
         self.restart(name)
         self.arrive(name, erased=False)
 
+    def move(self, name: str, new: str) -> None:
+        """Let a worker continue in another region; the one that it leaves is not told."""
+        self.journals[new] = self.journals.pop(name)
+        del self.nodes[name], self._pumps[name]
+        self._queue = [event for event in self._queue if event[2] != name]
+        heapq.heapify(self._queue)
+        self.restart(new)
+
     def arrive(self, name: str, count: int = 0, *, erased: bool = True) -> None:
         """Give a worker new examples; those of erased people are dropped."""
         people = [f"person {number}" for number in range(PEOPLE)]

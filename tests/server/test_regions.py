@@ -166,6 +166,19 @@ def test_a_request_is_fulfilled_when_the_parent_has_confirmed_the_sum_and_the_an
     assert top.workers["r"].forgotten == 1
 
 
+def test_a_request_that_is_made_again_does_not_make_a_region_look_restored() -> None:
+    """A region that must prove its answer again had fulfilled less, as an older copy has."""
+    top, ledger = root(), Ledger()
+    below = joined(top, ledger)
+    order = order_to_erase(top, "ann")
+    exchange(top, below, FromParent(order))
+    assert top.workers["r"].forgotten == 1
+    again = region(ledger)
+    again.meet(top.path, top.schema_digest)
+    exchange(top, again, FromParent(order), now_s=2.0)
+    assert (top.workers["r"].forgotten, top.workers["r"].incarnation) == (1, 1)
+
+
 def test_requests_are_taken_in_the_order_of_the_parents_list() -> None:
     top = root()
     below = joined(top)

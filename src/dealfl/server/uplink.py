@@ -294,6 +294,8 @@ class Uplink:
         if answer is None:
             answer = _Answer(message.request, self._own_number(message.after.number))
             self._put_answer(key, answer)
+        elif not message.worker:  # it was requested again; the parent may have the answer
+            self._must_announce = True
         elif answer.counts is not None:
             answer.send_at_s = now_s
             self._put_answer(key, answer)

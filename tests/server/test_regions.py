@@ -102,6 +102,28 @@ def test_an_update_is_made_once_and_the_next_after_its_receipt() -> None:
     assert (second.sequence, second.round, second.learned) == (2, 8, 3)
 
 
+def test_an_update_that_follows_another_in_one_call_is_sent_after_a_restart() -> None:
+    top, ledger = root(), Ledger()
+    below = joined(top, ledger)
+    below.handle([announce("w", 0)], 1.0)
+    below.handle([update(1, 2, name="w", round=1)], 2.0)
+    about: dict[str, Any] = {"job": "job", "worker": "r", "epoch": top.epoch, "deadline_s": 99.0}
+    (first,) = [
+        m
+        for m in up(below.handle([FromParent(Assignment(**about, round=7))], 3.0))
+        if isinstance(m, Update)
+    ]
+    below.handle([announce("w", 1)], 4.0)
+    below.handle([update(2, 3, name="w", round=2)], 4.0)
+    receipts = [FromParent(m) for m in top.handle([first], 5.0).messages if isinstance(m, Receipt)]
+    below.handle([*receipts, FromParent(Assignment(**about, round=8))], 5.0)
+    again = region(ledger)
+    again.meet(top.path, top.schema_digest)
+    exchange(top, again, now_s=60.0)
+    assert top.model.statistics == examples(5)
+    assert top.workers["r"].incarnation == 1
+
+
 def test_an_erasure_is_reported_after_all_have_answered_and_the_parent_has_the_sum() -> None:
     tree = Tree(1, ["a"], workers=2)
     tree.network.loss = 0.0

@@ -113,6 +113,7 @@ class Uplink:
             self.state = msgspec.msgpack.decode(own["state"], type=UplinkState)
         body = own.get("update")
         self.update = None if body is None else msgspec.msgpack.decode(body, type=Update)
+        self._saved = self.update
         reached = self._ledger.list_parts(_REACHED)
         decode = msgspec.msgpack.Decoder(tuple[bytes, int]).decode
         # chain and own number of each place that was reached in the parent's list
@@ -129,11 +130,11 @@ class Uplink:
     def save(self) -> None:
         """Store what changed; answers and places are stored at once."""
         parts = {"state": msgspec.msgpack.encode(self.state)}
-        if self.update is None and "update" in self._stored:
-            parts["update"] = b""
-            self._ledger.note_deletion()
-        elif self.update is not None and "update" not in self._stored:
-            parts["update"] = msgspec.msgpack.encode(self.update)
+        if self.update is not self._saved:  # it can follow another one in the same call
+            parts["update"] = b"" if self.update is None else msgspec.msgpack.encode(self.update)
+            self._saved = self.update
+            if "update" in self._stored:
+                self._ledger.note_deletion()
         changed = {key: part for key, part in parts.items() if self._stored.get(key) != part}
         self._ledger.put_parts(UPLINK, changed)
         self._stored = {key: part for key, part in (self._stored | parts).items() if part}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dealfl.network import Credentials, WorkerEnd
-from dealfl.protocol.messages import Asleep, Assignment, Message, Step
+from dealfl.protocol.messages import Asleep, Assignment, Message, Step, Welcome
 from dealfl.server import Ledger
 from dealfl.worker import Journal, Worker
 from tests.federation.parts import KEY, FixedMeter, announce, bayes, joined, row, server, update
@@ -80,6 +80,16 @@ def test_a_worker_that_returns_gets_the_assignment_that_it_missed() -> None:
     one.handle(left, 5.0)
     received = announce("w", waiting=0, epoch=one.epoch, round=1)
     assert not one.handle([received], 6.0).messages  # it knows of it
+
+
+def test_a_worker_whose_welcome_was_lost_gets_it_with_the_assignment() -> None:
+    one = server()
+    first = assignments(one.handle([announce("w", 0)], 0.0))
+    one.handle([Asleep(job="job", worker="w")], 1.0)  # the server's process has ended meanwhile
+    again = one.handle([announce("w", 0)], 2.0)
+    assert [type(message) for message in again.messages] == [Welcome, Assignment]
+    assert assignments(again) == first
+    assert not assignments(one.handle([announce("w", epoch=one.epoch, round=1)], 3.0))
 
 
 @pytest.mark.parametrize("asleep", [True, False])

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from dealfl.protocol import Announce, Assignment, Declined, Message, Rules, Update
+from dealfl.protocol import Assignment, Declined, Message, Rules, Update
 from dealfl.server.aggregation import Aggregation, Stored
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import OpenRound, WorkerRow
@@ -280,12 +280,12 @@ class Rounds:
             assignments.append(assignment)
         return assignments
 
-    def repeat_assignment(self, message: Announce, now_s: float) -> list[Message]:
-        """Return the assignment of a worker that announces itself and does not know of it."""
-        row = self._members.rows[message.worker]
+    def repeat_assignment(self, worker: str, known: int, now_s: float) -> list[Message]:
+        """Return the assignment of a worker that knows of earlier rounds only."""
+        row = self._members.rows[worker]
         if self.draining or self.finished:  # a waiting assignment ends with the job
             return []
-        number = self._ledger.rounds.find_unanswered(message.worker, message.round)
+        number = self._ledger.rounds.find_unanswered(worker, known)
         if number is None or row.busy_until_s <= now_s:
             return []
         fewest = max(self.rules.min_examples_per_update, 1)
@@ -293,7 +293,7 @@ class Rounds:
         until_s = now_s + self.rules.ttl_s
         until_s = until_s + self.rules.max_wait_s if waits else min(row.busy_until_s, until_s)
         self._members.put(replace(row, busy_until_s=until_s))
-        return [] if waits else self._assign([message.worker], number, until_s, now_s)
+        return [] if waits else self._assign([worker], number, until_s, now_s)
 
     def _next_opening_s(self) -> float | None:
         """Return the earliest time of the next round, which a restart does not change."""

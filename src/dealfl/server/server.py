@@ -371,11 +371,13 @@ class Server:
         if row is not None and row.call_by_s and message.training and self._is_old(message, row):
             return []
         replies = self._members.announce(message, now_s, self._rounds.rules)
-        if message.epoch == self._members.epoch:
+        follows = message.epoch == self._members.epoch
+        away = row is not None and (row.asleep or row.call_by_s)
+        if away or (row is not None and self._rounds.awaits_call(row, now_s)):
+            known = message.round if follows else 0  # rounds of other epochs mean nothing
+            replies += self._rounds.repeat_assignment(message.worker, known, now_s)
+        if follows:
             self._rounds.publication.confirm(message.version)
-            away = row is not None and (row.asleep or row.call_by_s)
-            if away or (row is not None and self._rounds.awaits_call(row, now_s)):
-                replies += self._rounds.repeat_assignment(message, now_s)
             lacks = any(isinstance(reply, Erase) for reply in replies)
             if message.worker in self._members.rows and message.incarnation and not lacks:
                 replies += self._rounds.send_to_sleep(message.worker, now_s)

@@ -292,7 +292,7 @@ FEW = 20  # examples in a call
 MOST = 10**9  # rows, beyond which nobody asks
 
 
-_TRIPS = 5  # of a call: TCP, TLS, CONNECT, assignment, receipt
+_TRIPS = 5  # of a call as it is priced: TCP, TLS, CONNECT, assignment, receipt
 
 
 @dataclasses.dataclass(frozen=True)
@@ -304,8 +304,8 @@ class Call:
 
 
 CALL_KINDS = {
-    "as it is": Call(), "on a ride": Call(rides=True), "three round trips": Call(3),
-    "both": Call(3, rides=True),
+    "as it is": Call(), "on a ride": Call(rides=True), "four round trips": Call(4),
+    "both": Call(4, rides=True),
 }  # fmt: skip
 
 

@@ -168,7 +168,7 @@ _TABLES = {
             **{f"{part} %": f"{part} %" for part in ("round trips", "tail", "bytes", "computing")},
             **{
                 kind: f"{kind}: % of original"
-                for kind in ("as it is", "on a ride", "three round trips", "both")
+                for kind in ("as it is", "on a ride", "four round trips", "both")
             },
         },
     ),

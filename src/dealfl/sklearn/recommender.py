@@ -255,7 +255,7 @@ def _histories_of(user_items: object) -> tuple[list[Items], int]:
     """Return the items of each user, and the number of columns."""
     if isinstance(user_items, list | tuple):
         return _listed(user_items)
-    if isinstance(user_items, Mapping):
+    if isinstance(user_items, Mapping) and not sparse.issparse(user_items):
         raise BadInput("user_items is a mapping; give a list of the items of each user, or a csr")
     table: Any = without_mask(user_items, "user_items")
     try:

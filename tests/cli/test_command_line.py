@@ -45,6 +45,21 @@ def refused(words: list[str], capsys: Captured) -> str:
     return capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["desk", "--port", "99999"], "argument --port: 99999 is no port; give 0 to 65535"),
+        (["metrics", "--port", "x"], "argument --port: invalid port value: 'x'"),
+        (["erase", "run", "ann", "--wait", "-1"], "argument --wait: invalid seconds value: '-1'"),
+        (["status", "--every", "nan"], "argument --every: invalid seconds value: 'nan'"),
+    ],
+)
+def test_numbers_that_no_option_takes_are_refused(
+    words: list[str], told: str, capsys: Captured
+) -> None:
+    assert told in refused(words, capsys)
+
+
 def test_dealfl_alone_prints_its_commands_in_groups(capsys: Captured) -> None:
     with pytest.raises(SystemExit) as stopped:
         main([])

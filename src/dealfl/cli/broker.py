@@ -24,7 +24,7 @@ import sys
 import time
 from pathlib import Path
 
-from dealfl.cli.printing import JSON, command, format_table, option, print_result, say
+from dealfl.cli.printing import JSON, command, format_table, option, port, print_result, say
 from dealfl.errors import BadInput
 
 _PAUSE_S = 1.0  # before a broker that crashed starts again
@@ -189,7 +189,7 @@ COMMAND = command(
             _add_job,
             option("--host", default="127.0.0.1", help="address by which devices reach it"),
             option("--listen", default="", help="address to listen on (default: the host)"),
-            option("--port", type=int, default=0, help="port (default: 8883, or 1883)"),
+            port("port (default: 8883, or 1883)"),
             option(
                 "--kind", default="mosquitto", help="mosquitto, or rabbitmq: a clustered broker"
             ),

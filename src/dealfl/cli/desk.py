@@ -26,6 +26,7 @@ from dealfl.cli.printing import (
     command,
     open_server,
     option,
+    port,
     print_result,
 )
 from dealfl.errors import DealError
@@ -100,7 +101,7 @@ COMMAND = command(
     "show a run or a running server in a browser",
     RUN,
     option("--allow-changes", action="store_true", help="let forms erase, readmit and remove"),
-    option("--port", type=int, default=0, help="port (default: a free port)"),
+    port("port (default: a free port)"),
     option(
         "--listen",
         default="127.0.0.1",

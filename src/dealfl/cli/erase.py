@@ -24,6 +24,7 @@ from dealfl.cli.printing import (
     option,
     print_result,
     say,
+    seconds,
 )
 from dealfl.errors import BadInput, unreadable
 
@@ -264,7 +265,7 @@ ERASE = command(
     _BY,
     option(
         "--wait",
-        type=float,
+        type=seconds,
         default=60.0,
         metavar="SECONDS",
         help="maximum time to wait for the workers of a running server (default: 60)",

@@ -3,6 +3,7 @@
 import argparse
 import inspect
 import json
+import math
 import os
 import sys
 import time
@@ -28,6 +29,30 @@ Option = Callable[[argparse._ActionsContainer], object]
 def option(*names: str, **properties: Any) -> Option:  # noqa: ANN401 - those of argparse
     """Return an option, as argparse describes it."""
     return lambda parser: parser.add_argument(*names, **properties)
+
+
+def seconds(text: str) -> float:
+    """Return a time that an option takes.
+
+    >>> seconds("2.5")
+    2.5
+    """
+    number = float(text)
+    if not 0.0 <= number < math.inf:
+        raise ValueError(text)
+    return number
+
+
+def port(help_text: str) -> Option:
+    """Return the option --port."""
+
+    def number(text: str) -> int:
+        if not 0 <= int(text) < 1 << 16:
+            raise argparse.ArgumentTypeError(f"{text} is no port; give 0 to 65535")
+        return int(text)
+
+    number.__name__ = "port"  # in the message of argparse
+    return option("--port", type=number, default=0, help=help_text)
 
 
 def processes(text: str) -> Option:

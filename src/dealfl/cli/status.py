@@ -27,7 +27,9 @@ from dealfl.cli.printing import (
     open_run,
     open_server,
     option,
+    port,
     print_result,
+    seconds,
 )
 from dealfl.errors import BadInput
 from dealfl.escaping import for_terminal
@@ -222,7 +224,7 @@ COMMAND = command(
     option("--watch", action="store_true", help="repeat until Ctrl-C"),
     option(
         "--every",
-        type=float,
+        type=seconds,
         default=2.0,
         metavar="SECONDS",
         help="interval of --watch (default: 2)",
@@ -235,7 +237,7 @@ COMMAND = command(
 METRICS = command(
     "serve the metrics of a run for Prometheus",
     RUN,
-    option("--port", type=int, default=0, help="port (default: a free port)"),
+    port("port (default: a free port)"),
     option("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)"),
     JSON,
     run=_serve,

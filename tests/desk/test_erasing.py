@@ -178,6 +178,22 @@ def test_kill_9_of_the_desk_during_an_erasure_loses_nothing(
     assert main(["verify", str(own_run), "--retrain"]) == 0
 
 
+def test_an_erasure_whose_process_was_killed_half_way_is_carried_out(
+    start: Start, own_run: Path
+) -> None:
+    run, person = RunFolder(own_run), somebody(own_run)
+    request = file_erasure(run, [person], requested_by="dpo")
+    with open_finished(run, run.owners_key()) as parts:  # the server knows it, and no worker
+        parts.server.erase(request.name, request.entries, parts.simulation.now_s, "dpo")
+    visitor = Visitor(start(own_run, "--allow-changes"))
+    assert "1 request to carry out, 0 carried out without" in visitor.get("/erasure").text
+    visitor.post("/erasure/continue")
+    wait_for(lambda: "done, published" in visitor.get("/erasure").text, "the erasure")
+    assert find_holdings(run, person) == []
+    wait_for(lambda: list((own_run / "certificates").glob("*.json")), "the certificate")
+    assert main(["verify", str(own_run), "--retrain"]) == 0
+
+
 def test_an_erasure_whose_process_was_killed_before_it_certified_gets_its_certificate(
     start: Start, own_run: Path
 ) -> None:
@@ -188,7 +204,7 @@ def test_an_erasure_whose_process_was_killed_before_it_certified_gets_its_certif
     visitor = Visitor(start(own_run, "--allow-changes"))
     page = visitor.get("/erasure").text
     assert "done, published" in page
-    assert "0 requests in the queue, 1 carried out without a certificate" in page
+    assert "0 requests to carry out, 1 carried out without a certificate" in page
     visitor.post("/erasure/continue")
     wait_for(lambda: list((own_run / "certificates").glob("*.json")), "the certificate")
     wait_for(lambda: "A process ended early" not in visitor.get("/erasure").text, "the notice")

@@ -56,11 +56,10 @@ def _now(
         figure("examples removed", f"{sum(status.examples for status in requests):,}",
                "from the model"),
     ]  # fmt: skip
-    queued = sum(status.kind == "queued" for status in waiting)
     bare = len(uncertified(view, certificates))
     more = ""
-    if (queued or bare) and view.finished and all(task.kind != "wait" for task in tasks):
-        text = f"A process ended early: {format_count(queued, 'request')} in the queue, "
+    if (waiting or bare) and view.finished and all(task.kind != "wait" for task in tasks):
+        text = f"A process ended early: {format_count(len(waiting), 'request')} to carry out, "
         text += f"{bare:,} carried out without a certificate."
         carry_on = form("/erasure/continue", visit, "", button="Carry out now")
         more = f'<div class="notice">{for_html(text)} {carry_on}</div>'

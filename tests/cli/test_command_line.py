@@ -51,7 +51,6 @@ def refused(words: list[str], capsys: Captured) -> str:
         (["desk", "--port", "99999"], "argument --port: 99999 is no port; give 0 to 65535"),
         (["metrics", "--port", "x"], "argument --port: invalid port value: 'x'"),
         (["erase", "run", "ann", "--wait", "-1"], "argument --wait: invalid seconds value: '-1'"),
-        (["status", "--every", "nan"], "argument --every: invalid seconds value: 'nan'"),
     ],
 )
 def test_numbers_that_no_option_takes_are_refused(

@@ -55,7 +55,7 @@ def test_from_the_form_to_a_certificate_that_verifies(
             page.click("text=Download the certificate")
         page.click("text=Train again and compare")
         page.wait_for_function(
-            "() => document.body.innerText.includes('held gives the same model')"
+            "() => document.body?.innerText.includes('held gives the same model')"
         )
         assert not tab.is_wide()
         assert tab.faults() == []

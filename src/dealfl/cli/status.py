@@ -29,7 +29,6 @@ from dealfl.cli.printing import (
     option,
     port,
     print_result,
-    seconds,
 )
 from dealfl.errors import BadInput
 from dealfl.escaping import for_terminal
@@ -224,7 +223,7 @@ COMMAND = command(
     option("--watch", action="store_true", help="repeat until Ctrl-C"),
     option(
         "--every",
-        type=seconds,
+        type=float,
         default=2.0,
         metavar="SECONDS",
         help="interval of --watch (default: 2)",

@@ -545,10 +545,10 @@ class RoundStore:
     def find_unanswered(self, worker: str, after: int) -> int | None:
         """Return the last round of a worker, if it is after another one and not answered."""
         query = (
-            "SELECT round FROM selections WHERE worker = ?1 AND round > ?2 AND replied_s IS NULL "
-            "AND round = (SELECT max(round) FROM selections WHERE worker = ?1)"
+            "SELECT round FROM selections WHERE worker = ? AND round > ? AND replied_s IS NULL "
+            "AND round = (SELECT max(round) FROM selections WHERE worker = ?)"
         )
-        row = self._execute(query, (worker, after)).fetchone()
+        row = self._execute(query, (worker, after, worker)).fetchone()
         return None if row is None else int(row[0])
 
     def count_replies(self, number: int) -> tuple[int, int, int]:

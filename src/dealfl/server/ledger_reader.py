@@ -557,8 +557,8 @@ class LedgerReader:
 
     def workers(self, names: Sequence[str] | None = None) -> list[WorkerFigures]:
         """Return all workers, or some, with their results, sorted by name."""
-        given = [] if names is None else [json.dumps(list(names))]
-        chosen = "" if names is None else "IN (SELECT value FROM json_each(?1))"
+        given = [] if names is None else [json.dumps(list(names))] * 2
+        chosen = "" if names is None else "IN (SELECT value FROM json_each(?))"
         last = "SELECT worker, declined, max(round) AS round FROM selections"
         rows = self._db.execute(
             f"SELECT {_WORKER}, "  # noqa: S608
@@ -584,9 +584,9 @@ class LedgerReader:
         """Return selections of workers."""
         query = (
             "SELECT worker, round, replied_s, declined, learned, evicted, operations, elapsed_s, "
-            "energy_j, reward FROM selections WHERE ?1 IS NULL OR worker = ?1 ORDER BY 2, 1"
+            "energy_j, reward FROM selections WHERE ? IS NULL OR worker = ? ORDER BY 2, 1"
         )
-        return [Selection(*row) for row in self._db.execute(query, (worker,))]
+        return [Selection(*row) for row in self._db.execute(query, (worker, worker))]
 
     def replies(self) -> Replies:
         """Return the sum of all replies."""

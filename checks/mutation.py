@@ -1,9 +1,9 @@
 """`python -m checks.mutation`: do the tests notice a small wrong change?
 
-A seeded sample of changes is made in a copy of the project, one at a time; each runs against the
-tests that call the changed function, the quickest first. `.mutation/` holds the copy, which test
-calls what, and the results: a run that is stopped continues. `checks/equivalent.txt` lists changes
-that change nothing, with the reason; they do not count.
+A seeded sample of changes is made in copies of the project, one at a time in each; each runs
+against the tests that call the changed function, the quickest first. `.mutation/` holds the copies,
+which test calls what, and the results: a run that is stopped continues. `checks/equivalent.txt`
+lists changes that change nothing, with the reason; they do not count.
 """
 
 import argparse
@@ -15,21 +15,25 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from checks.mutants import Mutant, mutants_of, mutate
 from dealfl.storage.atomic_files import replace_file
 
 __all__ = ["main", "sampled"]
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".mutation"
-COPY = HOME / "copy"
+LANES = os.cpu_count() or 1  # how many changes are tried at the same time
 EQUIVALENT = ROOT / "checks" / "equivalent.txt"
 _PACKAGE = "src/dealfl/"
 _CORE = (
@@ -85,26 +89,45 @@ def _fits(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
-def _copy() -> None:
-    """Copy the project as it is, without what git ignores."""
+def _copied(name: str) -> Path:
+    """Copy the project as it is, without what git ignores; return the folder."""
+    copy = HOME / name
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout  # noqa: S603
-    shutil.rmtree(COPY, ignore_errors=True)  # a file that was removed must not be imported
+    shutil.rmtree(copy, ignore_errors=True)  # a file that was removed must not be imported
     for name in filter(None, names.decode().split("\0")):
         if (ROOT / name).is_file():
-            (COPY / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, COPY / name)
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy / name)
+    return copy
 
 
-def _pytest(arguments: list[str], timeout_s: float | None = None) -> tuple[int, str]:
-    """Run pytest in the copy, for a limited CPU time; return its exit code and output."""
+def _in_lanes(do: Callable[[Item, Path], Result], items: Iterable[Item]) -> Iterable[Result]:
+    """Call a function for each item in one of the copies; yield the results in order."""
+    copies = SimpleQueue[Path]()
+    for lane in range(LANES):
+        copies.put(_copied(f"copy-{lane}"))
+
+    def call(item: Item) -> Result:
+        copy = copies.get()
+        try:
+            return do(item, copy)
+        finally:
+            copies.put(copy)
+
+    with ThreadPoolExecutor(LANES) as pool:
+        yield from pool.map(call, items)
+
+
+def _pytest(copy: Path, arguments: list[str], timeout_s: float | None = None) -> tuple[int, str]:
+    """Run pytest in a copy, for a limited CPU time; return its exit code and output."""
     options = ["-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--no-header", "--tb=line"]
-    paths = os.pathsep.join([str(COPY / "src"), str(COPY)])
+    paths = os.pathsep.join([str(copy / "src"), str(copy)])
     environment = os.environ | {"PYTHONPATH": paths}
     command = [sys.executable, "-m", "pytest", *options, *arguments]
     try:
         done = subprocess.run(  # noqa: S603
-            command, cwd=COPY, env=environment, capture_output=True, text=True, check=False,
+            command, cwd=copy, env=environment, capture_output=True, text=True, check=False,
             timeout=None if timeout_s is None else _MAX_WALL * timeout_s,
             preexec_fn=None if timeout_s is None else partial(_limit_cpu, int(timeout_s)),
         )  # fmt: skip
@@ -119,23 +142,29 @@ def _limit_cpu(limit_s: int) -> None:
 
 def _calls() -> dict[str, Any]:
     """Return how long each test takes and which functions it calls; record what changed."""
-    path, made = HOME / "calls.json", HOME / "recorded.json"
+    path = HOME / "calls.json"
     known: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
     files = {
         file.relative_to(ROOT).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
         for folder in _FOLDERS
         for file in sorted((ROOT / folder).glob("test_*.py"))
     }
-    for file, state in files.items():
-        if known.get(file, [""])[0] == state:
-            continue
-        print(f"recording which functions {file} calls", flush=True)
-        code, text = _pytest(["-p", "checks.call_map", f"--call-map={made}", file])
-        if code:  # a test that fails without a change is not used
-            print(text, flush=True)
-        known[file] = [state, json.loads(made.read_text("utf-8"))]
-        path.write_text(json.dumps(known), "utf-8")
+    changed = [file for file, state in files.items() if known.get(file, [""])[0] != state]
+    for file, called in zip(changed, _in_lanes(_record, changed), strict=True):
+        known[file] = [files[file], called]
+        replace_file(path, json.dumps(known))
     return {test: one for file in files for test, one in known[file][1].items()}
+
+
+def _record(file: str, copy: Path) -> dict[str, Any]:
+    """Return how long each test of a file takes and which functions it calls."""
+    print(f"recording which functions {file} calls", flush=True)
+    made = copy / "recorded.json"
+    code, text = _pytest(copy, ["-p", "checks.call_map", f"--call-map={made}", file])
+    if code:  # a test that fails without a change is not used
+        print(text, flush=True)
+    called: dict[str, Any] = json.loads(made.read_text("utf-8"))
+    return called
 
 
 def _importers(path: str) -> list[str]:
@@ -162,16 +191,17 @@ def _tests(mutant: Mutant, calls: dict[str, Any]) -> list[str]:
     return affordable
 
 
-def _try(mutant: Mutant, tests: list[str]) -> str:
-    """Make a change in the copy, run tests, and undo it; return what happened."""
+def _try(tried: tuple[Mutant, list[str]], copy: Path) -> str:
+    """Make a change in a copy, run tests, and undo it; return what happened."""
+    mutant, tests = tried
     if not tests:
         return "survived: no test calls it"
-    target = COPY / mutant.path
-    text = (ROOT / mutant.path).read_text("utf-8")
-    arguments = HOME / "tests.txt"
+    target = copy / mutant.path
+    text = target.read_text("utf-8")
+    arguments = copy / "tests.txt"
     arguments.write_text("\n".join(tests), "utf-8")
     if "compile_loop" in text:  # compiled callers in other files contain the unchanged loop
-        for cached in COPY.rglob("*.nb[ic]"):
+        for cached in copy.rglob("*.nb[ic]"):
             cached.unlink()
     try:
         target.write_text(mutate(text, mutant.index), "utf-8")
@@ -179,7 +209,7 @@ def _try(mutant: Mutant, tests: list[str]) -> str:
         os.utime(
             target, ns=(stamp, stamp + mutant.index * 10**9)
         )  # no compiled file is taken for it
-        code, output = _pytest(["-x", f"@{arguments}"], _MAX_TESTS_S + _GRACE_S)
+        code, output = _pytest(copy, ["-x", f"@{arguments}"], _MAX_TESTS_S + _GRACE_S)
     finally:
         target.write_text(text, "utf-8")
     if code == 0:
@@ -197,33 +227,47 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="try survivors again")
     given = parser.parse_args()
     seed = datetime.now(UTC).date().toordinal() if given.seed is None else given.seed
-    print(f"the sample of seed {seed}", flush=True)
+    print(f"the sample of seed {seed}; --seed {seed} continues it tomorrow", flush=True)
     HOME.mkdir(exist_ok=True)
-    _copy()
     calls = _calls()
-    results = HOME / "results.json"
-    known: dict[str, list[str]] = json.loads(results.read_text()) if results.exists() else {}
     enough = True
     for group in given.group or GROUPS:
-        survivors = []
+        target = GROUPS[group][2]
         sample = sampled(_mutants(group), seed, given.count)
-        for one in sample:
-            text = (ROOT / one.path).read_text("utf-8")
-            state = hashlib.sha256(mutate(text, one.index).encode()).hexdigest()
-            before, outcome = known.get(one.name, ["", ""])
-            if before != state or (given.again and outcome.startswith("survived")):
-                outcome = _try(one, _tests(one, calls))
-                known[one.name] = [state, outcome]
-                replace_file(results, json.dumps(known, indent=1))
-            if outcome.startswith("survived"):
-                survivors.append(one)
-                print(
-                    f"{one.path}:{one.line}: {one.function}: {one.change}  [{outcome}]", flush=True
-                )
+        outcomes = _outcomes(sample, calls, again=given.again)
+        survivors = [name for name in outcomes if outcomes[name].startswith("survived")]
         share = 1 - len(survivors) / len(sample)
-        enough &= share >= GROUPS[group][2]
-        print(f"{group}: {share:.1%} of {len(sample)} died; target ≥ {GROUPS[group][2]:.0%}")
+        enough &= share >= target
+        print(f"{group}: {share:.1%} of {len(sample)} died; target ≥ {target:.0%}", flush=True)
     return int(not enough)
+
+
+def _outcomes(sample: list[Mutant], calls: dict[str, Any], *, again: bool) -> dict[str, str]:
+    """Return what happened with each change; try those whose outcome is not known."""
+    results = HOME / "results.json"
+    known: dict[str, list[str]] = json.loads(results.read_text()) if results.exists() else {}
+    states = {one.name: _state(one) for one in sample}
+    untried = []
+    for one in sample:
+        state, outcome = known.get(one.name, ["", ""])
+        if state != states[one.name] or (again and outcome.startswith("survived")):
+            untried.append(one)
+    tried = _in_lanes(_try, [(one, _tests(one, calls)) for one in untried])
+    for number, (one, outcome) in enumerate(zip(untried, tried, strict=True), 1):
+        print(f"{number} of {len(untried)}: {one.name}: {outcome}", flush=True)
+        known[one.name] = [states[one.name], outcome]
+        replace_file(results, json.dumps(known, indent=1))
+    for one in sample:
+        outcome = known[one.name][1]
+        if outcome.startswith("survived"):
+            print(f"{one.path}:{one.line}: {one.function}: {one.change}  [{outcome}]", flush=True)
+    return {one.name: known[one.name][1] for one in sample}
+
+
+def _state(mutant: Mutant) -> str:
+    """Return a hash of the changed file: another one is another change."""
+    text = (ROOT / mutant.path).read_text("utf-8")
+    return hashlib.sha256(mutate(text, mutant.index).encode()).hexdigest()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from dealfl.erasure import hash_request
 from dealfl.protocol.messages import (
     Announce,
@@ -11,6 +13,8 @@ from dealfl.protocol.messages import (
     Message,
     Position,
     Published,
+    Sleep,
+    Welcome,
 )
 from dealfl.server import Ledger, Server
 from tests.federation.parts import announce, examples, joined, server, update
@@ -106,6 +110,39 @@ def test_a_removed_worker_settles_everything() -> None:
     found += one.handle([], 200.0).messages
     assert 2 in versions(found), "v alone counts"
     assert shown(one) == 2
+
+
+@pytest.mark.parametrize("session", [0, 7])
+def test_a_message_from_before_its_removal_makes_nobody_a_member_again(session: int) -> None:
+    """A broker had kept it: no erasure waits for a phone that is lost."""
+    one = joined("v", "w", rounds=9, publish_every_s=0.0)
+    one.handle([update(1, name="v", round=1), update(1, name="w", round=1)], 1.0)
+    one.remove("w", 2.0)
+    late = one.handle([announce("w", session=session, sleeps=True, waiting=0)], 3.0).messages
+    assert not any(isinstance(each, Sleep) for each in late), "it could not answer"
+    welcomes = [each for each in late if isinstance(each, Welcome)]
+    assert [(each.session, each.incarnation) for each in welcomes] == [(session, 2)]
+    end = erase(one, "r", 4.0)
+    one.handle([forgot("v", end, 1)], 5.0)
+    one.handle([], 100.0)
+    assert shown(one) == 1, "v alone counts"
+
+
+@pytest.mark.parametrize("by", ["announcement", "update"])
+def test_a_removed_worker_that_knows_its_new_incarnation_is_a_member_again(by: str) -> None:
+    one = joined("v", "w", rounds=9, publish_every_s=0.0)
+    one.handle([update(1, name="v", round=1), update(1, name="w", round=1)], 1.0)
+    one.remove("w", 2.0)
+    one.handle([announce("w")], 3.0)
+    back = announce("w", 2) if by == "announcement" else update(1, name="w", incarnation=2)
+    one.handle([back], 4.0)
+    end = erase(one, "r", 5.0)
+    one.handle([forgot("v", end, 1)], 6.0)
+    one.handle([], 100.0)
+    assert shown(one) == 0, "w may still hold the person"
+    one.handle([forgot("w", end, 0, incarnation=2)], 101.0)
+    one.handle([], 200.0)
+    assert shown(one) == 1
 
 
 def test_a_deadline_releases_one_batch_and_not_everything_after_it() -> None:

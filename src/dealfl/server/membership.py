@@ -70,7 +70,7 @@ class Membership:
         """Reload the workers from the ledger."""
         self._changed.clear()
         self.rows = Roster(self._ledger.workers())
-        self._forgotten = Counter(row.forgotten for row in self.rows.values() if _is_member(row))
+        self._forgotten = Counter(row.forgotten for row in self.rows.values() if is_member(row))
         self.devices = sum(map(count_devices, self.rows.values()))
         self.sleepers = {name for name, row in self.rows.items() if row.call_by_s}
         self.tally = Tally()
@@ -96,11 +96,11 @@ class Membership:
         self.alarms.note(row)
         if before is not None:
             self.tally.add(before, -1)
-        if before is not None and _is_member(before):
+        if before is not None and is_member(before):
             self._forgotten[before.forgotten] -= 1
             if not self._forgotten[before.forgotten]:
                 del self._forgotten[before.forgotten]
-        if _is_member(row):
+        if is_member(row):
             self._forgotten[row.forgotten] += 1
         (self.sleepers.add if row.call_by_s else self.sleepers.discard)(row.name)
         self.rows[row.name] = row
@@ -146,7 +146,10 @@ class Membership:
             row = self._compare(message, row)
         same_schema = message.schema_digest == self._aggregation.schema_digest
         fits = same_schema and message.protocol == PROTOCOL
+        was_removed = not is_member(row) and message.incarnation < row.incarnation
         row = note_announcement(row, message, fits, heard_s)
+        if was_removed:  # perhaps it was sent before; who gets the welcome announces itself again
+            row = replace(row, heard_s=None)
         row = _note_devices(row, message, rules)
         reached = self._ledger.erasures.find_common(message.erased)
         row, replies = self._send_erasures(row, reached)
@@ -178,7 +181,7 @@ class Membership:
         self, row: WorkerRow, message: Announce, now_s: float, rules: Rules
     ) -> list[Message] | None:
         """Return what is answered to a second journal of one name; None if it may replace it."""
-        if row.devices is not None and _is_member(row):  # a lost region must be removed first
+        if row.devices is not None and is_member(row):  # a lost region must be removed first
             self.put(replace(row, flag=_TWO_REGIONS))
             return [self.welcome(row)]  # which names the ledger that was first
         if message.incarnation and _is_alive(row, now_s, rules.presence_timeout_s):
@@ -345,13 +348,14 @@ class Membership:
         return replies
 
 
-def _is_member(row: WorkerRow) -> bool:
-    return row.heard_s is not None  # else it was removed
+def is_member(row: WorkerRow) -> bool:
+    """Return whether a worker takes part; one that was removed does not."""
+    return row.heard_s is not None
 
 
 def count_devices(row: WorkerRow) -> int:
     """Return how many devices a row stands for: one for a worker, none after a removal."""
-    if not _is_member(row):
+    if not is_member(row):
         return 0
     return 1 if row.devices is None else row.devices
 

@@ -16,7 +16,7 @@ from dealfl.protocol import Assignment, Declined, Message, Rules, Update
 from dealfl.server.aggregation import Aggregation, Stored
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import OpenRound, WorkerRow
-from dealfl.server.membership import Membership
+from dealfl.server.membership import Membership, is_member
 from dealfl.server.predictions import Prediction, Predictions
 from dealfl.server.publication import Publication
 from dealfl.server.rewards import assign_fraction, compute_reward
@@ -154,6 +154,8 @@ class Rounds:
     def send_to_sleep(self, worker: str, now_s: float) -> list[Message]:
         """Tell a worker that can sleep when to call, unless it trains or could be selected now."""
         row = self._members.rows[worker]
+        if not is_member(row):
+            return []  # it announces itself again
         if not row.sleeps or (row.training and not self.awaits_call(row, now_s)):
             return []
         waiting = find_call_size(row, self.rules, self.predictions)

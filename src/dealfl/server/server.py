@@ -44,7 +44,7 @@ from dealfl.server.aggregation import AFTER_GAP, WITHDRAWN, Problem
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader, WorkerRow
 from dealfl.server.masked import MaskedAggregation, Privacy, aggregation_of
-from dealfl.server.membership import NO_REGION, Membership, Tally
+from dealfl.server.membership import NO_REGION, Membership, Tally, is_member
 from dealfl.server.predictions import Predictions
 from dealfl.server.rounds import Rounds
 from dealfl.server.selection import OverPromise, Selector, Uniform
@@ -404,6 +404,8 @@ class Server:
             return [Verdict(**_key(message), withdrawn=True, term=self._members.term)]
         if isinstance(stored, Problem):
             return self._refuse(row, message, stored)
+        if not is_member(row):  # only who is back knows the incarnation
+            row = self._members.put(replace(row, heard_s=now_s))
         if stored is not None:
             examples = row.examples + (stored.records or 0)
             self._rounds.record_reply(row, message, stored, now_s)

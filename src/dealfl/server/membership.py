@@ -154,13 +154,18 @@ class Membership:
         reached = self._ledger.erasures.find_common(message.erased)
         row, replies = self._send_erasures(row, reached)
         if message.incarnation == row.incarnation:
-            row = _note_forgetting(row, _count_forgotten(message, reached), message.sequence)
-            if row.behind and message.epoch == self.epoch:
-                row = _note_catching_up(replace(row, behind=message.sequence + 1))
+            row = self._note_progress(row, message, reached)
         self.put(row)
         if message.incarnation != row.incarnation or message.epoch not in ("", self.epoch):
             replies.append(self.welcome(row))
         return replies + self._refuse_region(row)
+
+    def _note_progress(self, row: WorkerRow, message: Announce, reached: Position) -> WorkerRow:
+        """Note what a worker has forgotten in its present incarnation, and has sent."""
+        row = _note_forgetting(row, _count_forgotten(message, reached), message.sequence)
+        if row.behind and message.epoch == self.epoch:
+            row = _note_catching_up(replace(row, behind=message.sequence + 1))
+        return row
 
     def _refuse_region(self, row: WorkerRow) -> list[Message]:
         """Tell a region that the job does not name it."""

@@ -40,7 +40,7 @@ from dealfl.protocol import (
     Withdraw,
     problem_of,
 )
-from dealfl.server.aggregation import AFTER_GAP, WITHDRAWN, Problem
+from dealfl.server.aggregation import AFTER_GAP, WITHDRAWN, Problem, Stored
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader, WorkerRow
 from dealfl.server.masked import MaskedAggregation, Privacy, aggregation_of
@@ -407,20 +407,24 @@ class Server:
         if not is_member(row):  # only who is back knows the incarnation
             row = self._members.put(replace(row, heard_s=now_s))
         if stored is not None:
-            examples = row.examples + (stored.records or 0)
-            self._rounds.record_reply(row, message, stored, now_s)
-            if message.evicted and not message.rebuilt:
-                self._rounds.publication.note_eviction(row, message.sequence, self._rounds.rules)
-            row = self._members.rows[row.name]
-            busy = row.training and self._is_assigned(row, now_s)  # if not, this was all it had
-            removed = row.removed
-            erases = message.round is None or message.rebuilt  # an erasure, not a training
-            if erases and row.devices is None:  # a region counts what its devices remove
-                removed += max(-(stored.records or 0), 0)
-            self._members.put(replace(row, examples=examples, training=busy, removed=removed))
-            self._removing |= {row.name} if removed else set()
+            self._note_update(row, message, stored, now_s)
         sleep = self._rounds.send_to_sleep(row.name, now_s)
         return [Receipt(**_key(message), term=self._members.term), *sleep]
+
+    def _note_update(self, row: WorkerRow, message: Update, stored: Stored, now_s: float) -> None:
+        """Note what an update that was just stored says of its worker."""
+        examples = row.examples + (stored.records or 0)
+        self._rounds.record_reply(row, message, stored, now_s)
+        if message.evicted and not message.rebuilt:
+            self._rounds.publication.note_eviction(row, message.sequence, self._rounds.rules)
+        row = self._members.rows[row.name]
+        busy = row.training and self._is_assigned(row, now_s)  # if not, this was all it had
+        removed = row.removed
+        erases = message.round is None or message.rebuilt  # an erasure, not a training
+        if erases and row.devices is None:  # a region counts what its devices remove
+            removed += max(-(stored.records or 0), 0)
+        self._members.put(replace(row, examples=examples, training=busy, removed=removed))
+        self._removing |= {row.name} if removed else set()
 
     def _is_assigned(self, row: WorkerRow, now_s: float) -> bool:
         """Return whether a worker has not answered an assignment, and has time to."""

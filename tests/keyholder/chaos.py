@@ -80,6 +80,7 @@ class MaskedChaos:
     )
     keyholder_type: type[WatchedKeyholder] = WatchedKeyholder
     first_workers = 6
+    max_workers = 100
     forget_fraction = "0.3"
 
     def __init__(self, seed: int) -> None:
@@ -123,7 +124,7 @@ class MaskedChaos:
 
     def new_server(self) -> Server:
         asker = Asker(self.enrolments[SERVER])
-        privacy = Privacy(asker, "job", cohort=COHORT, max_workers=100)
+        privacy = Privacy(asker, "job", cohort=COHORT, max_workers=self.max_workers)
         return Server("job", make, self.ledger, self.rules, Uniform(1), privacy)
 
     def new_worker(self, name: str) -> Worker:

@@ -379,3 +379,31 @@ def test_the_enrolment_of_the_server_is_not_one_of_a_worker() -> None:
     assert calm.enrolments[SERVER].role == "server"
     with pytest.raises(BadInput, match="sum of fewer than 2 workers hides nobody"):
         type(calm.simulation.keyholder.rules)(1)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("lost", ["removed", "back"])
+def test_more_workers_than_fit_the_integers_are_refused_until_there_is_room(lost: str) -> None:
+    class Full(Calm):
+        max_workers = 6
+
+    calm = Full(0)
+    calm.simulation.run(100.0)
+    calm.join()
+    calm.bring()
+    rows = calm.simulation.server.workers
+    assert not rows["w6"].fits
+    assert "max_workers" in rows["w6"].flag
+    assert calm.ledger.updates.count_stored(rows["w6"]) == 0
+    assert [name for name in sorted(rows) if rows[name].fits] == [f"w{n}" for n in range(6)]
+    if lost == "removed":
+        calm.simulation.workers.pop("w0")
+    calm.simulation.send("", calm.simulation.server.remove("w0", calm.simulation.now_s))
+    for name in ("w6", *(["w0"] if lost == "back" else [])):
+        calm.start_worker(name)
+        calm.simulation.run(calm.simulation.now_s + 100.0)
+    rows = calm.simulation.server.workers
+    assert rows["w6"].fits
+    assert not rows["w6"].flag
+    if lost == "back":
+        assert "max_workers" in rows["w0"].flag
+        assert calm.ledger.updates.count_stored(rows["w0"]) == 0

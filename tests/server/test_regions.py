@@ -72,6 +72,16 @@ def test_what_a_worker_of_a_region_learns_reaches_the_root_once() -> None:
     assert (row.devices, row.learned, row.flag, row.incarnation) == (1, 8, "", 1)
 
 
+def test_a_region_that_the_job_does_not_name_stays_out_whatever_else_it_is_flagged_for() -> None:
+    top = root()
+    below = joined(top, name="stranger")
+    for problem in ("", "packet refused: too long"):
+        top.flag("stranger", problem)
+        learn(top, below, 1 if not problem else 2)
+    assert top.model.statistics.is_zero
+    assert "does not name" in top.workers["stranger"].flag
+
+
 def test_the_ledger_of_a_region_has_the_total_that_was_posted() -> None:
     """A region publishes nothing of its own: no later version writes what came between rounds."""
     top, ledger = root(), Ledger()

@@ -260,7 +260,9 @@ class PrivacyKeys(Struct, frozen=True, kw_only=True):
     ] = 5
     max_workers: Annotated[
         Count,
-        Meta(description="workers whose sums must fit the integers; a simulation knows its own"),
+        Meta(
+            description="maximum number of workers, whose sums must fit; a simulation has its own"
+        ),
     ] = 10_000
 
 

@@ -249,6 +249,11 @@ class Aggregation:
         """Forget why a worker was excluded."""
 
     @property
+    def max_workers(self) -> float:
+        """Number of workers whose sums fit the total."""
+        return math.inf
+
+    @property
     def forgotten_limit(self) -> float:
         """Number of erasure requests that nothing in the total contains, by sums that leave."""
         return math.inf

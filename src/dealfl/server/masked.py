@@ -270,6 +270,11 @@ class MaskedAggregation(Aggregation):
         )
 
     @property
+    def max_workers(self) -> float:
+        """Number of workers whose sums cannot wrap around."""
+        return math.inf if self._privacy is None else self._privacy.max_workers
+
+    @property
     def forgotten_limit(self) -> float:
         """Number of erasure requests that nothing in the total contains, by sums that leave."""
         leaving = self._masks.min_forgotten()

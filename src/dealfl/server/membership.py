@@ -33,7 +33,9 @@ from dealfl.server.roster import Roster, note_announcement
 _RESTORED = "ledger restored"
 _REQUESTS = 64  # erasures that are sent in one answer to an announcement
 _TWO_REGIONS = "two ledgers use the name of this region; remove the lost one first"
-NO_REGION = "a region that the job does not name; add it to `regions` of the parent's job"
+_NO_REGION = "a region that the job does not name; add it to `regions` of the parent's job"
+_TOO_MANY = "the job has max_workers in [privacy]; `dealfl workers remove` makes room"
+REFUSED = (_NO_REGION, _TOO_MANY)  # flags of workers whose updates are not taken
 
 
 @dataclass(slots=True)
@@ -44,6 +46,7 @@ class Tally:
     able: int = 0  # whose schema is that of the job, and who have waiting examples
     learned: int = 0  # examples in all replies
     evicted: int = 0
+    refused: int = 0
 
     def add(self, row: WorkerRow, times: int = 1) -> None:
         """Add a worker, or remove one with −1."""
@@ -51,6 +54,7 @@ class Tally:
         self.able += times * (row.fits and row.waiting > 0)
         self.learned += times * row.learned
         self.evicted += times * row.evicted
+        self.refused += times * (row.flag in REFUSED)
 
 
 class Membership:
@@ -107,6 +111,11 @@ class Membership:
         self._changed.add(row.name)
         return row
 
+    def flag(self, row: WorkerRow, problem: str) -> None:
+        """Flag a worker; what it says does not change that it is refused."""
+        if row.flag not in REFUSED:
+            self.put(replace(row, flag=problem))
+
     def save(self) -> None:
         """Store the rows that changed."""
         self._ledger.put_workers(self.rows[name] for name in sorted(self._changed))
@@ -150,7 +159,7 @@ class Membership:
         row = note_announcement(row, message, fits, heard_s)
         if was_removed:  # perhaps it was sent before; who gets the welcome announces itself again
             row = replace(row, heard_s=None)
-        row = _note_devices(row, message, rules)
+        row = self._note_place(_note_devices(row, message, rules))
         reached = self._ledger.erasures.find_common(message.erased)
         row, replies = self._send_erasures(row, reached)
         if message.incarnation == row.incarnation:
@@ -158,7 +167,7 @@ class Membership:
         self.put(row)
         if message.incarnation != row.incarnation or message.epoch not in ("", self.epoch):
             replies.append(self.welcome(row))
-        return replies + self._refuse_region(row)
+        return replies + self._refuse(row)
 
     def _note_progress(self, row: WorkerRow, message: Announce, reached: Position) -> WorkerRow:
         """Note what a worker has forgotten in its present incarnation, and has sent."""
@@ -167,9 +176,24 @@ class Membership:
             row = _note_catching_up(replace(row, behind=message.sequence + 1))
         return row
 
-    def _refuse_region(self, row: WorkerRow) -> list[Message]:
-        """Tell a region that the job does not name it."""
-        if row.flag != NO_REGION:
+    def _note_place(self, row: WorkerRow) -> WorkerRow:
+        """Refuse a worker that has no place among those of the job, or no longer."""
+        known = self.rows.get(row.name)
+        has_place = known is not None and known.flag != _TOO_MANY and is_member(known)
+        if has_place or row.flag == _NO_REGION or not is_member(row):
+            return row
+        others = self.devices - self.tally.refused
+        if others < self._aggregation.max_workers:
+            return replace(row, flag="" if row.flag == _TOO_MANY else row.flag)
+        return replace(row, fits=False, flag=_TOO_MANY)
+
+    def readmit(self, row: WorkerRow, now_s: float) -> WorkerRow:
+        """Let a removed worker take part again."""
+        return self.put(self._note_place(replace(row, heard_s=now_s)))
+
+    def _refuse(self, row: WorkerRow) -> list[Message]:
+        """Tell a worker or a region that its updates are not taken."""
+        if row.flag not in REFUSED:
             return []
         sequence = max(self._ledger.updates.last_sequence(row.name, row.incarnation), 1)
         refusal = Refusal(
@@ -178,7 +202,7 @@ class Membership:
             session=row.session,
             incarnation=row.incarnation,
             sequence=sequence,
-            reason=NO_REGION,
+            reason=row.flag,
         )
         return [refusal]
 
@@ -187,10 +211,10 @@ class Membership:
     ) -> list[Message] | None:
         """Return what is answered to a second journal of one name; None if it may replace it."""
         if row.devices is not None and is_member(row):  # a lost region must be removed first
-            self.put(replace(row, flag=_TWO_REGIONS))
+            self.flag(row, _TWO_REGIONS)
             return [self.welcome(row)]  # which names the ledger that was first
         if message.incarnation and _is_alive(row, now_s, rules.presence_timeout_s):
-            self.put(replace(row, flag="two journals use this name"))
+            self.flag(row, "two journals use this name")
             return []  # the journal that joined last is the worker's
         return None
 
@@ -374,9 +398,9 @@ def _count_forgotten(message: Announce, reached: Position) -> int:
 def _note_devices(row: WorkerRow, message: Announce, rules: Rules) -> WorkerRow:
     """Note the devices behind a region; one that is not among those of the job never fits."""
     if message.devices is None or row.name in rules.regions:
-        flag = "" if row.flag == NO_REGION else row.flag
+        flag = "" if row.flag == _NO_REGION else row.flag
         return replace(row, devices=message.devices, flag=flag)
-    return replace(row, devices=None, fits=False, flag=NO_REGION)
+    return replace(row, devices=None, fits=False, flag=_NO_REGION)
 
 
 def _is_alive(row: WorkerRow, now_s: float, presence_timeout_s: float) -> bool:

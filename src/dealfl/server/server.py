@@ -44,7 +44,7 @@ from dealfl.server.aggregation import AFTER_GAP, WITHDRAWN, Problem, Stored
 from dealfl.server.ledger import Ledger
 from dealfl.server.ledger_reader import LedgerReader, WorkerRow
 from dealfl.server.masked import MaskedAggregation, Privacy, aggregation_of
-from dealfl.server.membership import NO_REGION, Membership, Tally, is_member
+from dealfl.server.membership import REFUSED, Membership, Tally, is_member
 from dealfl.server.predictions import Predictions
 from dealfl.server.rounds import Rounds
 from dealfl.server.selection import OverPromise, Selector, Uniform
@@ -327,7 +327,7 @@ class Server:
         """Flag a worker, if it is known; nothing is answered."""
         row = self._members.rows.get(worker)
         if row is not None:
-            self._members.put(replace(row, flag=problem))
+            self._members.flag(row, problem)
         return []
 
     def _receive_alone(self, message: Message, problem: str | None, now_s: float) -> list[Message]:
@@ -393,19 +393,17 @@ class Server:
         return []
 
     def _receive_update(self, message: Update, now_s: float) -> list[Message]:
-        row = self._find_sender(message)
+        row = self._find_sender(message, now_s)
         if row is None:
             return []  # the worker will announce itself and send the update again
-        is_refused = row.flag == NO_REGION
-        stored = Problem(NO_REGION) if is_refused else self._aggregation.receive(row, message)
+        is_refused = row.flag in REFUSED
+        stored = Problem(row.flag) if is_refused else self._aggregation.receive(row, message)
         if stored is AFTER_GAP:
             return self._flag(row.name, AFTER_GAP.reason)  # the worker sends it again
         if stored is WITHDRAWN:
             return [Verdict(**_key(message), withdrawn=True, term=self._members.term)]
         if isinstance(stored, Problem):
             return self._refuse(row, message, stored)
-        if not is_member(row):  # only who is back knows the incarnation
-            row = self._members.put(replace(row, heard_s=now_s))
         if stored is not None:
             self._note_update(row, message, stored, now_s)
         sleep = self._rounds.send_to_sleep(row.name, now_s)
@@ -440,10 +438,16 @@ class Server:
         welcome = [self._members.welcome(row)] if problem.fatal else []
         return [Refusal(**_key(message), reason=problem.reason), *welcome]
 
-    def _find_sender(self, message: Update | Withdraw) -> WorkerRow | None:
-        """Return the row of a worker if its current process sent the message."""
+    def _find_sender(self, message: Update | Withdraw, now_s: float) -> WorkerRow | None:
+        """Return the row of a worker if its current process sent the message.
+
+        A removed worker that knows its new incarnation is back.
+        """
         row = self._members.rows.get(message.worker)
-        return row if row is not None and row.session == message.session else None
+        if row is None or row.session != message.session:
+            return None
+        is_back = not is_member(row) and message.incarnation == row.incarnation
+        return self._members.readmit(row, now_s) if is_back else row
 
     def _receive_declined(self, message: Declined, now_s: float) -> list[Message]:
         row = self._members.rows.get(message.worker)
@@ -451,8 +455,8 @@ class Server:
             self._rounds.record_decline(row, message, now_s)
         return []
 
-    def _receive_withdraw(self, message: Withdraw, now_s: float) -> list[Message]:  # noqa: ARG002
-        row = self._find_sender(message)
+    def _receive_withdraw(self, message: Withdraw, now_s: float) -> list[Message]:
+        row = self._find_sender(message, now_s)
         if row is None or message.incarnation != row.incarnation:
             return []
         withdrawn = self._aggregation.withdraw(row, message)

@@ -55,6 +55,7 @@ _FOLDERS = (
 )  # fmt: skip
 _MAX_TESTS_S = 60.0  # time of all tests of one change
 _GRACE_S = 60.0
+_MAX_TEST_S = 150.0  # of the clock: the test waits for what a change prevents
 _MAX_WALL = 10.0  # a busy machine is slow, which is no failure
 _MAX_TESTS = 1500
 
@@ -122,6 +123,7 @@ def _in_lanes(do: Callable[[Item, Path], Result], items: Iterable[Item]) -> Iter
 def _pytest(copy: Path, arguments: list[str], timeout_s: float | None = None) -> tuple[int, str]:
     """Run pytest in a copy, for a limited CPU time; return its exit code and output."""
     options = ["-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--no-header", "--tb=line"]
+    options += [f"-ofaulthandler_timeout={_MAX_TEST_S}", "-ofaulthandler_exit_on_timeout=true"]
     paths = os.pathsep.join([str(copy / "src"), str(copy)])
     environment = os.environ | {"PYTHONPATH": paths}
     command = [sys.executable, "-m", "pytest", *options, *arguments]
@@ -215,7 +217,7 @@ def _try(tried: tuple[Mutant, list[str]], copy: Path) -> str:
     if code == 0:
         return f"survived {len(tests)} tests"
     failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return f"died: {failed[0] if failed else output.splitlines()[-1:]}"
+    return f"died: {failed[0] if failed else f'pytest ended with {code}'}"
 
 
 def main() -> int:

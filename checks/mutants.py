@@ -66,6 +66,8 @@ def mutate(text: str, index: int) -> str:
     'x = 1 - 2'
     >>> mutate("def f(x=1):\\n    pass", 0).splitlines()[0]
     'def f(x=2):'
+    >>> mutate("def f(x):\\n    assert x > 0\\n    return x", 0).splitlines()[1:]
+    ['    assert x > 0', '    return None']
     """
     tree = ast.parse(text)
     _replace(*list(_sites(tree, ""))[index][1])
@@ -87,7 +89,8 @@ def _sites(node: ast.AST, function: str) -> Iterator[tuple[str, Site]]:
 def _parts(node: ast.AST) -> list[ast.AST]:
     """Return the children in which something can be changed."""
     if isinstance(node, ast.FunctionDef):
-        return [*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body]
+        parts = [*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body]
+        return [part for part in parts if not isinstance(part, _SKIPPED)]
     if isinstance(node, ast.ClassDef):
         return list(node.body)
     if isinstance(node, ast.AnnAssign):

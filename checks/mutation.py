@@ -24,6 +24,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+import pytest
+
 from checks.mutants import Mutant, mutants_of, mutate
 from dealfl.storage.atomic_files import replace_file
 
@@ -180,7 +182,8 @@ def _tests(mutant: Mutant, calls: dict[str, Any]) -> list[str]:
     """Return the tests that call the changed function, or else its module or who imports that."""
     exact = f"{mutant.path}:{mutant.function}"
     chosen = [test for test, (_, called) in calls.items() if exact in called]
-    if not chosen:  # a constant, or a compiled loop, whose calls nobody sees
+    is_class = mutant.function.rpartition(".")[2].lstrip("_")[:1].isupper()
+    if not chosen or is_class:  # a constant, a default, or a compiled loop, whose calls nobody sees
         near = tuple(f"{path}:" for path in (mutant.path, *_importers(mutant.path)))
         chosen = [t for t, (_, called) in calls.items() if any(c.startswith(near) for c in called)]
     chosen.sort(key=lambda test: calls[test][0])
@@ -196,12 +199,10 @@ def _tests(mutant: Mutant, calls: dict[str, Any]) -> list[str]:
 def _try(tried: tuple[Mutant, list[str]], copy: Path) -> str:
     """Make a change in a copy, run tests, and undo it; return what happened."""
     mutant, tests = tried
-    if not tests:
-        return "survived: no test calls it"
     target = copy / mutant.path
     text = target.read_text("utf-8")
     arguments = copy / "tests.txt"
-    arguments.write_text("\n".join(tests), "utf-8")
+    arguments.write_text("\n".join([mutant.path, *tests]), "utf-8")  # doctests are tests, too
     if "compile_loop" in text:  # compiled callers in other files contain the unchanged loop
         for cached in copy.rglob("*.nb[ic]"):
             cached.unlink()
@@ -214,7 +215,7 @@ def _try(tried: tuple[Mutant, list[str]], copy: Path) -> str:
         code, output = _pytest(copy, ["-x", f"@{arguments}"], _MAX_TESTS_S + _GRACE_S)
     finally:
         target.write_text(text, "utf-8")
-    if code == 0:
+    if code in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
         return f"survived {len(tests)} tests"
     failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return f"died: {failed[0] if failed else f'pytest ended with {code}'}"

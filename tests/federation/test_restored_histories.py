@@ -16,7 +16,7 @@ from dealfl.protocol.messages import (
 )
 from dealfl.server import Ledger, Server
 from dealfl.worker import Journal, State, Worker
-from tests.federation.parts import KEY, examples, learned_statistics, row, server, worker
+from tests.federation.parts import KEY, announce, examples, learned_statistics, row, server, worker
 
 
 class Pair:
@@ -252,10 +252,13 @@ def test_a_worker_that_is_silent_after_a_restore_counts_as_behind() -> None:
     pair = Pair()
     pair.learn("ann")
     assert pair.server.workers["w"].behind == 0
+    pair.server.handle([announce("gone", 0)], pair.now_s)
+    pair.server.remove("gone", pair.now_s)
     with pair.ledger.transaction():
         pair.ledger.begin_epoch()  # as `dealfl restore` does
     pair.start_server()
     assert pair.server.workers["w"].behind > 0
+    assert pair.server.workers["gone"].behind == 0, "nothing of it is awaited"
     pair.talk()
     assert pair.server.workers["w"].behind == 0
     pair.check()

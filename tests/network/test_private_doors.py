@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from dealfl.cli import main
 from dealfl.errors import BadInput
@@ -51,7 +53,10 @@ def test_a_damaged_file_of_the_authority_is_named(
     assert main(["broker", "enrol", broker, "w1"]) == 0
     path = tmp_path / "broker" / file
     content = path.read_bytes()
-    for damaged in (b"", b"\xff", content[:100], content.replace(b"\nM", b"\nX")):
+    other = Ed25519PrivateKey.generate().private_bytes(  # of a kind that signs nothing here
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+    for damaged in (b"", b"\xff", content[:100], content.replace(b"\nM", b"\nX"), other):
         path.write_bytes(damaged)
         capsys.readouterr()
         assert main(["broker", "enrol", broker, "w1"]) == 2

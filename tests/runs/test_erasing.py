@@ -265,3 +265,14 @@ def test_a_changed_certificate_is_refused_by_the_command(run: RunFolder, capsys:
     path.write_bytes(content.replace(b'"payload"', b'"Payload"'))
     assert main(["verify", str(path)]) == 2
     assert "the envelope is not that of a certificate" in capsys.readouterr().err
+
+
+def test_a_certificate_names_the_model_that_the_run_started_from(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    fleet, again = make_fleet(tmp_path, "naive_bayes"), tmp_path / "again"
+    dealfl.run(fleet, rounds=2, out=again, start_from=run.path, verbose=False)
+    base = "the model that the run started from"
+    for folder, is_named in ((RunFolder.at(again), True), (run, False)):
+        erased = erase_owners(folder, ["person 5"], requested_by="test").erasure
+        assert (base in erased.not_covered) == is_named

@@ -28,6 +28,24 @@ def test_a_transaction_that_fails_leaves_nothing() -> None:
     assert ledger.reader.total() is None
 
 
+def test_a_thousand_terms_and_epochs_are_remembered() -> None:
+    ledger = Ledger()
+    terms, epochs = list[str](), [ledger.state.epoch]
+    with ledger.transaction():
+        for _ in range(1005):
+            ledger.begin_term()
+            terms.append(ledger.state.terms[-1])
+            ledger.begin_epoch(f"other {len(epochs)}" if len(epochs) < 3 else "")
+            epochs.append(ledger.state.epoch)
+            if len(epochs) == 4:
+                known = ledger.state.former_epochs
+                assert set(known) == {*epochs[:3], "other 1", "other 2", ""}
+    assert list(ledger.state.terms) == terms[-1000:]
+    assert len(set(terms)) == len(terms)
+    assert 998 <= len(ledger.state.former_epochs) <= 1000
+    assert set(epochs[-999:-1]) <= set(ledger.state.former_epochs)
+
+
 def test_parts_of_a_state_are_replaced_added_and_deleted() -> None:
     ledger = Ledger()
     ledger.put_parts("selector", {"a": b"1", "b": b"2"})

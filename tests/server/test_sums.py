@@ -100,6 +100,14 @@ def test_only_touched_pages_are_read_and_written(monkeypatch: pytest.MonkeyPatch
     assert min(pages_of(ledger, "w")) == 20, "no key shows a cell that is zero"
 
 
+@pytest.mark.parametrize(("cells", "pages"), [(16_384, 1), (16_385, 2)])
+def test_a_page_has_a_bounded_number_of_entries(cells: int, pages: int) -> None:
+    """A change of one cell rewrites one page."""
+    ledger = Ledger()
+    ledger.sums.put(ledger.sums.add("w", delta(dict.fromkeys(range(cells), 1))), 1)
+    assert len(pages_of(ledger, "w")) == pages
+
+
 @pytest.mark.parametrize("bits", [32, 64, 96])
 def test_a_sum_that_does_not_fit_its_array_is_refused(bits: int) -> None:
     schema, store = Schema("test", {}, (ArraySpec("n", 9, bits),)), Ledger().sums

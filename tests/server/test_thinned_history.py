@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dealfl.protocol import Message, Published, Refusal, Update
-from dealfl.server import Ledger, LedgerReader, Server
+from dealfl.server import Ledger, LedgerReader, PastRounds, Server
 from dealfl.worker import Journal, Worker
 from tests.federation.parts import announce, learned_statistics, row, server, worker
 
@@ -76,6 +77,19 @@ def test_a_thinned_history_shows_the_same_figures() -> None:
     for table in ("rounds", "selections", "updates", "versions"):
         assert count(everything, table) >= 100
         assert count(ledger, table) <= KEPT + KEPT // 8 + 6, table
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "within_s"),
+    [(0.0, 1.0), (1.0, 1.0), (5.0, 5.0), (10.0, 10.0), (30.0, 30.0), (60.0, 60.0), (60.5, 120.0),
+     (120.0, 120.0), (300.0, 300.0), (600.0, 600.0), (3600.0, 3600.0), (3600.5, math.inf)],
+)  # fmt: skip
+def test_an_old_round_stays_in_its_bucket_of_durations(duration_s: float, within_s: float) -> None:
+    ledger = Ledger()
+    ledger.rounds.open(1, 1000.0, 9999.0, {}, eligible=0)
+    ledger.rounds.close(1, 1000.0 + duration_s, "majority", "")
+    ledger.rounds.thin(1)
+    assert ledger.reader.past_rounds() == [PastRounds("majority", within_s, 1, duration_s)]
 
 
 def test_a_short_history_is_thinned_after_every_round() -> None:

@@ -34,7 +34,7 @@ class Authority:
         self._key = _read(folder / "authority.key", _load_key)
 
     @classmethod
-    def create(cls, folder: Path, job: str, hosts: Sequence[str]) -> Authority:
+    def create(cls, folder: Path, job: str, hosts: Sequence[str]) -> None:
         """Write a new authority, the broker's certificate, and an empty revocation list."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"dealfl {job}"[:64])
@@ -50,7 +50,6 @@ class Authority:
         authority = cls(folder)
         authority._write_revoked([])
         authority.renew_broker(hosts)
-        return authority
 
     def renew_broker(self, hosts: Sequence[str]) -> None:
         """Write a new certificate of the broker, valid for all its hosts."""

@@ -5,8 +5,19 @@ from typing import Any
 
 import pytest
 
-from dealfl.server import Ledger, Server
-from tests.federation.parts import Connect, announce, examples, joined, server, update
+from dealfl.learners import statistics_of
+from dealfl.server import Ledger, Server, sums
+from tests.federation.parts import (
+    Connect,
+    Record,
+    announce,
+    bayes,
+    examples,
+    joined,
+    row,
+    server,
+    update,
+)
 from tests.server.test_fulfilled_erasures import erase, forgot
 
 SELDOM: dict[str, Any] = {"round_every_s": 1000.0, "publish_every_s": 1000.0}
@@ -80,3 +91,26 @@ def test_a_fulfilled_erasure_leaves_nobody_in_the_total() -> None:
     one.handle([forgot("v", end, 2), update(2, delta=-examples(1), name="v")], 3.0)
     assert one.reader.last_version().erased == 0  # type: ignore[union-attr]
     assert ledger.reader.total() == examples(2)
+
+
+def test_a_failed_transaction_leaves_no_trace_in_what_is_written_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It had taken pages out of the total, and had counted something after it."""
+    monkeypatch.setattr(sums, "_PAGE", 1)
+    ledger = Ledger()
+    one = joined("v", "w", ledger=ledger, **SELDOM)
+    only_w = statistics_of(bayes, [Record(1, b"ann", row(1.0, 0.0, 0.0, target="b"))])[0]
+    one.handle([update(1, 3, name="v", round=1), update(1, delta=only_w, round=1)], 1.0)
+    assert ledger.reader.total() == examples(3) + only_w
+
+    def fail() -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(one, "_save", fail)
+        with pytest.raises(OSError, match="full"):
+            one.handle([update(1, 5), update(2, 5, name="v")], 2.0)
+    one.remove("w", 3.0)
+    assert ledger.reader.total() == examples(3)
+    assert server(ledger, **SELDOM).model.statistics == examples(3)

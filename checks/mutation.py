@@ -53,7 +53,7 @@ _FOLDERS = (
     "tests/statistics", "tests/learners", "tests/erasure", "tests/server", "tests/worker",
     "tests/selection", "tests/retention", "tests/transport", "tests/memory", "tests/federation",
     "tests/runs", "tests/power", "tests/traces", "tests/simulate", "tests/keyholder",
-    "tests/network",
+    "tests/network", "tests/desk",
 )  # fmt: skip
 _MAX_TESTS_S = 60.0  # time of all tests of one change
 _GRACE_S = 60.0

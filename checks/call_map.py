@@ -12,6 +12,8 @@ from types import CodeType, FrameType
 import pytest
 
 _calls: dict[str, tuple[float, list[str]]] = {}
+_fixtures: dict[object, set[CodeType]] = {}  # what was called for fixtures of several tests
+_watched: list[set[CodeType]] = []  # a test, and the fixtures that are made for it
 _failed: set[str] = set()
 
 
@@ -31,15 +33,41 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
     return result
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Add the calls of all fixtures that a test has used, whoever made them."""
+    for fixture in getattr(item, "_request")._fixture_defs.values():  # noqa: B009 - no public name
+        _watched[0].update(_fixtures.get(fixture, ()))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+    """Record the calls of a fixture, which several tests may use, but the first one makes."""
+    _fixtures[fixturedef] = seen = set[CodeType]()
+    _watched.append(seen)
+    if sys.version_info >= (3, 12):
+        sys.monitoring.restart_events()
+    try:
+        return (yield)
+    finally:
+        _watched.remove(seen)
+
+
+def _note(code: CodeType) -> None:
+    for seen in _watched:
+        seen.add(code)
+
+
 @contextmanager
 def _watching() -> Iterator[set[CodeType]]:
     """Yield a set which gets the code that runs in any thread."""
     seen: set[CodeType] = set()
+    _watched[:] = [seen]
     if sys.version_info >= (3, 12):  # each code is reported once, so that tests are hardly slower
         monitor, tool = sys.monitoring, sys.monitoring.PROFILER_ID
 
         def note(code: CodeType, offset: int) -> object:  # noqa: ARG001
-            seen.add(code)
+            _note(code)
             return monitor.DISABLE
 
         monitor.use_tool_id(tool, "calls")
@@ -52,7 +80,7 @@ def _watching() -> Iterator[set[CodeType]]:
     else:
 
         def trace(frame: FrameType, event: str, arg: object) -> None:  # noqa: ARG001
-            seen.add(frame.f_code)
+            _note(frame.f_code)
 
         sys.settrace(trace)
         threading.settrace(trace)

@@ -78,9 +78,10 @@ def test_wrong_words_are_refused(
     assert said in capsys.readouterr().err
 
 
-def test_a_node_without_a_port_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("node", ["n2", "8883", ":8883", "n2:", "n2:http"])
+def test_a_node_without_a_host_or_a_port_is_refused(tmp_path: Path, node: str) -> None:
     init(tmp_path / "cluster")
     file = tmp_path / "cluster" / "server.toml"
-    file.write_text(file.read_text().replace("n2:8883", "n2"))
-    with pytest.raises(BadInput, match="others has 'n2'; a node of a cluster is HOST:PORT"):
+    file.write_text(file.read_text().replace("n2:8883", node))
+    with pytest.raises(BadInput, match=f"others has '{node}'; a node of a cluster is HOST:PORT"):
         read_credentials(file).nodes()

@@ -44,6 +44,17 @@ def test_owners_are_indexed_in_every_file_and_in_memory_once_they_are_read(tmp_p
             assert has_owner_index(db)
 
 
+@pytest.mark.parametrize("read", ["bodies_of", "records_of"])
+def test_whatever_reads_owners_first_indexes_them_in_memory(read: str) -> None:
+    with closing(Journal()) as journal, closing(sqlite3.connect(":memory:")) as db:
+        journal.add([(b"ann", b"body")], State.LEARNED)
+        assert (
+            journal.bodies_of([b"ann"], ()) if read == "bodies_of" else journal.records_of([b"ann"])
+        )
+        db.deserialize(journal.content())
+        assert has_owner_index(db)
+
+
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 63, 64, 65, 200])
 def test_batches_of_every_size_keep_their_order(size: int) -> None:
     journal = Journal()

@@ -1,13 +1,16 @@
 """Statistics form a group, whatever they are made of."""
 
 import re
+import weakref
+from functools import partial
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dealfl.errors import Incompatible, OutOfBounds
-from dealfl.exact import ArraySpec, Schema, Statistics
+from dealfl.exact import ArraySpec, Deferred, Schema, Statistics
 from tests.statistics.samples import SCHEMA, any_statistics, as_dicts, made, relaxed, statistics_of
 
 ZERO = Statistics.zero(SCHEMA)
@@ -168,3 +171,14 @@ def test_the_order_of_settings_does_not_matter() -> None:
     assert one + two == one
     assert one.digest() == two.digest()
     assert one.to_bytes() == two.to_bytes()
+
+
+def test_arrays_that_are_computed_release_what_they_were_computed_from() -> None:
+    rows = np.zeros(3)
+    arrays = Deferred(SCHEMA, partial(lambda _: ZERO.arrays, rows))
+    kept = weakref.ref(rows)
+    del rows
+    assert kept() is not None
+    assert Statistics(SCHEMA, arrays).is_zero
+    assert kept() is None
+    assert Statistics(SCHEMA, arrays).is_zero

@@ -42,7 +42,7 @@ from tests.network import test_floods as floods
 from tests.network import test_silent_processes as silent
 from tests.network import test_small_disks as disks
 from tests.network.brokers import start_broker
-from tests.network.federations import Federation
+from tests.network.federations import JOB, Federation
 from tests.network.forks import Forks
 from tests.network.serving import Phone, serve
 from tests.runs.test_full_disk import mounted_disk
@@ -299,6 +299,15 @@ def silence(report: Report) -> None:
     cases: dict[str, tuple[str, Callable[[Federation], float]]] = {
         "SIGSTOP of the server for 5 s": ("", lambda fed: silent.stand_still(fed, "server")),
         "SIGSTOP of the worker for 5 s": ("", lambda fed: silent.stand_still(fed, "worker")),
+        "SIGSTOP of the server, forgotten by the broker": (
+            "",
+            lambda fed: silent.stand_still(fed, "server", cut=True),
+        ),
+        "SIGSTOP of the worker, forgotten by the broker": (
+            "",
+            lambda fed: silent.stand_still(fed, "worker", cut=True),
+        ),
+        "an older ledger put back under live workers": ("", silent.put_ledger_back),
         "a broker killed and started 5 times": ("", silent.restart_broker_in_a_loop),
         "a full disk under the ledger": ("run", lambda fed: disks.fill_and_free(fed, "run")),
         "a full disk under the journal": ("w1", lambda fed: disks.fill_and_free(fed, "w1")),
@@ -306,7 +315,7 @@ def silence(report: Report) -> None:
     }
     for what, (disk, run) in cases.items():
         try:
-            with federation(disks.PUBLISHING, disk) as fed:
+            with federation(disks.PUBLISHING if disk else JOB, disk) as fed:
                 spent_s = run(fed)
             report.check(f"all counts, exactly, after {what}", f"≤ {limit_s:g} s",
                          f"{spent_s:.1f} s", spent_s <= limit_s)  # fmt: skip

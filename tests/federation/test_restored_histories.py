@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from dealfl.erasure import owner_hash
 from dealfl.exact import Statistics
 from dealfl.protocol.messages import (
@@ -16,20 +18,30 @@ from dealfl.protocol.messages import (
 )
 from dealfl.server import Ledger, Server
 from dealfl.worker import Journal, State, Worker
-from tests.federation.parts import KEY, announce, examples, learned_statistics, row, server, worker
+from tests.federation.parts import (
+    KEY,
+    announce,
+    examples,
+    learned_statistics,
+    row,
+    server,
+    update,
+    worker,
+)
 
 
 class Pair:
     """A server and a worker whose databases can be copied and restored; messages can be lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, publish_every_s: float = 0.0) -> None:
+        self.publish_every_s = publish_every_s
         self.ledger, self.journal, self.now_s = Ledger(), Journal(journal_id="journal of w"), 0.0
         self.server, self.worker = self.start_server(), self.start_worker()
         self.lost: tuple[type, ...] = ()
         self.sent: list[Message] = []
 
     def start_server(self) -> Server:
-        self.server = server(self.ledger, publish_every_s=0.0)
+        self.server = server(self.ledger, publish_every_s=self.publish_every_s)
         return self.server
 
     def start_worker(self) -> Worker:
@@ -246,6 +258,43 @@ def test_a_ledger_put_back_is_exact_at_once_although_a_round_is_open() -> None:
     assert behind[0], "it is known that the sum is old"
     assert not behind[-1]
     assert pair.server.reader.closed_rounds()[-1].reason == "restored"
+
+
+@pytest.mark.parametrize("other", ["none", "returns", "is removed"])
+def test_the_last_sum_that_was_awaited_after_a_restore_is_published_at_once(other: str) -> None:
+    """No round closes, as no rows are new; a version an hour later would be late."""
+    pair = Pair(publish_every_s=3600.0)
+    pair.learn("ann")
+    sums = examples(2)
+    if other != "none":
+        pair.server.handle([announce("v", 0), update(1, delta=sums, name="v")], pair.now_s)
+        pair.server.handle([], pair.now_s + 3600.0)
+    backup = pair.ledger.content()
+    pair.learn("bob")
+    pair.restore_ledger(backup)
+    pair.talk()
+    held = learned_statistics(pair.journal)
+    total = held if other == "none" else held + sums
+    if other != "none":
+        before = pair.server.reader.last_version()
+        assert pair.server.workers["v"].behind
+        pair.talk()
+        assert pair.server.reader.last_version() == before, "the sum of one is no version"
+    if other == "returns":
+        back = announce("v", 1, epoch=pair.server.epoch, sequence=1, waiting=0)
+        pair.server.handle([back], pair.now_s)
+    elif other == "is removed":
+        total = held
+        pair.server.remove("v", pair.now_s)
+    version = pair.server.reader.last_version()
+    assert version is not None
+    assert version.digest == pair.server.model.digest()
+    assert pair.server.model.statistics == total
+    assert not any(row.behind for row in pair.server.workers.values())
+    if other == "returns":
+        pair.server.handle([update(2, name="v")], pair.now_s)
+        assert pair.server.model.statistics != total
+        assert pair.server.reader.last_version() == version, "what comes later waits as always"
 
 
 def test_a_worker_that_is_silent_after_a_restore_counts_as_behind() -> None:

@@ -180,7 +180,9 @@ class Ledger(Database):
         """
         former = (*self.state.former_epochs, self.state.epoch, other)
         self.change_state(
-            former_epochs=tuple(dict.fromkeys(former[-_EPOCHS:])), epoch=secrets.token_hex(16)
+            former_epochs=tuple(dict.fromkeys(former[-_EPOCHS:])),
+            epoch=secrets.token_hex(16),
+            unpublished=True,
         )
         self.put_workers([note_restore(row) for row in self.workers().values()])
 

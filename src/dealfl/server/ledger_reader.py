@@ -155,6 +155,7 @@ class LedgerState(msgspec.Struct, frozen=True):
     schema: Schema | None = None  # of the sums; None before the first total
     digest: str = ""  # of the total
     total_lags: bool = False  # the stored total lacks updates that count; their sums have them
+    unpublished: bool = False  # no version of this epoch contains the sums of all workers
     round_epoch: str = ""  # of the assignments of the open round
     next_opening_s: float | None = None  # earliest time of the next round
     stable_rounds: int = 0  # consecutive rounds that hardly changed the model

@@ -47,6 +47,7 @@ class Tally:
     learned: int = 0  # examples in all replies
     evicted: int = 0
     refused: int = 0
+    behind: int = 0  # whose sums may be older than a restore
 
     def add(self, row: WorkerRow, times: int = 1) -> None:
         """Add a worker, or remove one with −1."""
@@ -55,6 +56,7 @@ class Tally:
         self.learned += times * row.learned
         self.evicted += times * row.evicted
         self.refused += times * (row.flag in REFUSED)
+        self.behind += times * (row.behind > 0)
 
 
 class Membership:

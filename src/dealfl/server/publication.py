@@ -31,10 +31,10 @@ class Publication:
     """Publishes a version when a round closes, and late changes after `publish_every_s`.
 
     Every version is a download for its users, so an update between two rounds does not cause a
-    version of its own. The first call after a start repeats the last version: an earlier process
-    may have ended before it was sent. A version is repeated until it is delivered or superseded.
-    The ledger holds no copy of it, which could contain erased people: after a start it is repeated
-    if nothing was counted since.
+    version of its own; the last sum that was awaited after a restore does. The first call after a
+    start repeats the last version: an earlier process may have ended before it was sent. A version
+    is repeated until it is delivered or superseded. The ledger holds no copy of it, which could
+    contain erased people: after a start it is repeated if nothing was counted since.
 
     A worker that holds a version can fetch what changed since. Versions since the last erasure are
     kept for this in memory, the latest ones up to a number of bytes.
@@ -79,6 +79,8 @@ class Publication:
             self._kept.clear()
         digest = self._aggregation.save_total()
         self._ledger.erasures.put_version(round_number, digest, now_s, erased)
+        if not self._members.tally.behind:
+            self._ledger.change_state(unpublished=False)
         self._last = self._ledger.reader.last_version()
         self._forget_shown_evictions()
         return self._send(now_s, _REPEAT_S)
@@ -164,12 +166,14 @@ class Publication:
         last = self._last
         if last is None:  # who was erased before the first version waits for it
             return max(now_s, self._release_at_s(rules)) if self._members.fulfilled else None
-        lags = self._ledger.state.total_lags
-        changed = lags or last.digest != self._aggregation.total.digest()
+        state = self._ledger.state
+        changed = state.total_lags or last.digest != self._aggregation.total.digest()
         if not changed and self._members.fulfilled <= last.erased:
             return None
         jumped_back = now_s < last.published_s  # the elapsed time is unknown then
-        late_s = now_s if jumped_back else last.published_s + rules.publish_every_s
+        is_whole = state.unpublished and not self._members.tally.behind  # again, after a restore
+        is_due = jumped_back or is_whole
+        late_s = now_s if is_due else last.published_s + rules.publish_every_s
         return max(late_s, self._release_at_s(rules))
 
     def compact_fulfilled(self) -> None:

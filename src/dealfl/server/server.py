@@ -279,7 +279,7 @@ class Server:
         with self._transaction():
             removed = self._members.begin_incarnation(row, "removed")
             self._aggregation.forgive(worker)
-            self._members.put(replace(removed, heard_s=None, alarmed_s=None))
+            self._members.put(replace(removed, heard_s=None, alarmed_s=None, behind=0))
             self._rounds.forget(worker)
             self._ledger.note_deletion(compact=True)
         return self.handle((), now_s)

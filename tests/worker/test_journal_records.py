@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.worker import Journal, State
+from tests.federation.parts import Connect
 
 
 def test_records_come_by_use_then_arrival_then_id() -> None:
@@ -53,6 +54,28 @@ def test_whatever_reads_owners_first_indexes_them_in_memory(read: str) -> None:
         )
         db.deserialize(journal.content())
         assert has_owner_index(db)
+
+
+def test_short_histories_are_read_once(tmp_path: Path) -> None:
+    connect = Connect()
+    with closing(Journal(tmp_path / "journal.db", connect=connect)) as journal:
+        journal.add([(b"ann", b"1"), (b"bob", b"2")], State.LEARNED)
+        journal.add([(b"ann", b"3")], State.WAITING)
+        assert journal.bodies_of([b"ann"], ()) == {b"ann": [b"1"]}
+        queries: list[str] = []
+        connect.db.set_trace_callback(queries.append)
+
+        def reads() -> bool:
+            return any(query.startswith("SELECT") for query in queries)
+
+        assert journal.bodies_of([b"ann"], ()) == {b"ann": [b"1"]}
+        assert not reads()
+        (new,), (gone, _) = journal.records(State.WAITING), journal.records(State.LEARNED)
+        with journal.transaction():
+            journal.change_learned([new], [gone], recoverable=False)
+        queries.clear()
+        assert journal.bodies_of([b"ann"], ()) == {b"ann": [b"3"]}
+        assert not reads(), "what a training changes is changed in memory, too"
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 63, 64, 65, 200])

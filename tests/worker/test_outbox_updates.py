@@ -150,6 +150,17 @@ def test_an_update_is_sent_until_its_receipt_arrives() -> None:
     assert not counter.send()
 
 
+def test_memory_holds_no_update_that_was_sent() -> None:
+    """A server can be away for days."""
+    counter = Counter()
+    counter.outbox.post(examples(1).to_bytes(), 0.0)
+    with counter.journal.transaction():
+        counter.outbox.post(examples(2).to_bytes(), 1e9)
+        first, *_ = counter.outbox.take_due(counter.now_s)
+    assert [row.update is None for row in counter.journal.outgoing.values()] == [True, False]
+    assert counter.journal.read_update(1) == first
+
+
 def test_in_a_new_incarnation_nothing_of_the_old_one_is_sent() -> None:
     counter = Counter()
     counter.outbox.post(examples(1).to_bytes(), 0.0)

@@ -227,3 +227,20 @@ def test_a_receipt_of_an_earlier_answer_does_not_settle_a_corrected_one() -> Non
     assert isinstance(tree, LostAnswer)
     assert tree.is_lost
     assert tree.nodes[ROOT].reader.answers(request) == {"a": 2}
+
+
+def test_answers_of_a_region_that_a_restore_of_the_root_has_lost_are_given_again() -> None:
+    """The region has fulfilled the request, and has had its answer confirmed."""
+    tree = quiet_tree(workers=1)
+    tree.run(60.0)
+    tree.erase("person 1")
+    tree.erase("person 2")
+    backup = tree.copy(ROOT)
+    tree.run(200.0)
+    tree.check()
+    with backup.transaction():
+        backup.begin_epoch()
+    tree.ledgers[ROOT] = backup
+    tree.restart(ROOT)
+    tree.run(200.0)
+    tree.check()

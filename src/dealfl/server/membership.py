@@ -163,17 +163,20 @@ class Membership:
             row = replace(row, heard_s=None)
         row = self._note_place(_note_devices(row, message, rules))
         reached = self._ledger.erasures.find_common(message.erased)
-        row, replies = self._send_erasures(row, reached)
+        forgotten = _count_forgotten(message, reached)
+        row, replies = self._send_erasures(row, reached, forgotten)
         if message.incarnation == row.incarnation:
-            row = self._note_progress(row, message, reached)
+            row = self._note_progress(row, message, forgotten)
         self.put(row)
         if message.incarnation != row.incarnation or message.epoch not in ("", self.epoch):
             replies.append(self.welcome(row))
         return replies + self._refuse(row)
 
-    def _note_progress(self, row: WorkerRow, message: Announce, reached: Position) -> WorkerRow:
+    def _note_progress(self, row: WorkerRow, message: Announce, forgotten: int) -> WorkerRow:
         """Note what a worker has forgotten in its present incarnation, and has sent."""
-        row = _note_forgetting(row, _count_forgotten(message, reached), message.sequence)
+        if row.devices is not None:  # answers that a restore has lost come again before it counts
+            forgotten = min(forgotten, row.answered)
+        row = _note_forgetting(row, forgotten, message.sequence)
         if row.behind and message.epoch == self.epoch:
             row = _note_catching_up(replace(row, behind=message.sequence + 1))
         return row
@@ -285,21 +288,27 @@ class Membership:
             for row in list(self.rows.values()):
                 self.put(self.begin_incarnation(row, _RESTORED))
 
-    def _send_erasures(self, row: WorkerRow, reached: Position) -> tuple[WorkerRow, list[Message]]:
-        """Return the requests that a worker has not answered, and the part of the list before."""
+    def _send_erasures(
+        self, row: WorkerRow, reached: Position, forgotten: int
+    ) -> tuple[WorkerRow, list[Message]]:
+        """Return the requests that a worker has not answered, and the part of the list before.
+
+        A region remembers what its devices have to answer, but not which answers a restore lost.
+        """
         erasures = self._ledger.erasures
         end = erasures.end()
         if reached == end and row.answered == end.number:
             return row, []
-        is_region = row.devices is not None  # it remembers what its devices have to answer
-        after = max(row.answered, reached.number) if is_region else row.answered
-        listed = erasures.unanswered(row.name, after, _REQUESTS)
+        listed = erasures.unanswered(row.name, row.answered, _REQUESTS)
         first = listed[0].before.number if listed else end.number
-        if not is_region:
-            row = replace(row, answered=first)
+        row = replace(row, answered=first)
+        lost: list[Listed] = []
+        if row.devices is not None:
+            lost = [requests for requests in listed if requests.after.number <= forgotten]
+            listed = erasures.unanswered(row.name, max(first, reached.number), _REQUESTS)
+            first = listed[0].before.number if listed else end.number
         part = erasures.part(reached, first, MAX_OWNERS)
-        if part is not None:
-            listed.insert(0, part)
+        listed = [*lost, *([] if part is None else [part]), *listed]
         sizes = accumulate(len(requests.owners) for requests in listed)
         fitting = sum(size <= MAX_OWNERS for size in sizes)
         return row, [self.erase(requests, row.name) for requests in listed[: max(fitting, 1)]]

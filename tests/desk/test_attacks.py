@@ -413,6 +413,13 @@ def send_garbage(desk: RunningDesk, visitor: Visitor, count: int, seed: int) -> 
     assert "a page failed" not in log.read_text()
 
 
+def test_a_malformed_body_of_a_request_for_a_head_is_refused(desk: RunningDesk) -> None:
+    head = f"HEAD / HTTP/1.1\r\nHost: 127.0.0.1:{desk.port}\r\nTransfer-Encoding: chunked"
+    assert b" 400 " in desk.send(head.encode() + b"\r\n\r\nno size\r\n", 10.0)[:40]
+    assert works(desk)
+    assert "Traceback" not in desk.output
+
+
 def test_malformed_requests_change_nothing(desk: RunningDesk, visitor: Visitor) -> None:
     send_garbage(desk, visitor, 1_000, 7)
 

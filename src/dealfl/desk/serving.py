@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from h11 import LocalProtocolError
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dealfl.desk.app import Desk
@@ -145,6 +146,12 @@ class _Impatient(H11Protocol):
         super().handle_events()
         if self._is_answering:
             self._stop_waiting()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a malformed request; HEAD is answered without a body, and nothing twice."""
+        with suppress(LocalProtocolError):
+            super().send_400_response(msg)
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""

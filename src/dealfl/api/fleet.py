@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dealfl.data.sources import MemoryRows, MemoryTable, feature_columns
+from dealfl.data.sources import MemoryRows, MemoryTable, feature_columns, owner_names
 from dealfl.errors import BadInput, needs_extra, unknown_name
 from dealfl.escaping import for_html
 from dealfl.jobs import Data, Document, Reading, change, read_job, read_plan
@@ -215,6 +215,9 @@ class Fleet:
             format="ratings", roles=roles, learner=learner or "", workers=_require_count(workers)
         )
         begun = start_table(data, wishes, count)
+        if is_frame(histories):
+            owners = _column(histories, begun.roles.owner)
+            data = data.with_column(begun.roles.owner, owner_names(owners))
         return cls._proposed(begun, wishes, test_share, settings, data)
 
     @classmethod
@@ -494,12 +497,23 @@ def _examples_table(
                     f"{role} {values!r}: X has no such column; {nearest(values, columns)}"
                 )
             roles[role] = values
+            if role == "owner":
+                columns[values] = owner_names(
+                    _column(X, values) if is_frame(X) else columns[values]
+                )
             continue
         given = getattr(values, "name", None)
         key = _free_name(given if isinstance(given, str) and role == "target" else role, columns)
+        if role == "owner":
+            values = owner_names(values)
         columns[key] = _vector(values, "y" if role == "target" else f"{role}s")
         roles[role] = key
     return MemoryTable(f"{name}.csv", columns), Roles(**roles)
+
+
+def _column(frame: Any, name: str) -> Any:  # noqa: ANN401
+    """Return a column of a frame as it is, before its missing values make floats of integers."""
+    return next(frame[key] for key in frame.columns if str(key) == name)
 
 
 def _free_name(wanted: str, taken: Collection[str]) -> str:
@@ -569,7 +583,7 @@ def _table_of_lists(
     items = column_array([item for row in rows for item in row])
     columns = {
         "owner": np.repeat(
-            np.arange(len(rows)) if owners is None else column_array(owners),
+            np.arange(len(rows)) if owners is None else owner_names(owners),
             [len(row) for row in rows],
         ),
         "item": items,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealfl.api.fleet import Fleet, html_table
-from dealfl.data.sources import item_names
+from dealfl.data.sources import item_names, owner_names
 from dealfl.errors import BadInput
 from dealfl.escaping import for_html
 from dealfl.exact import Statistics
@@ -339,7 +339,7 @@ class Result:
             If the run has no folder (`out=`), its data were not kept, or it does not know a name.
         """
         run = self._folder()
-        names = [str(name) for owner in owners for name in np.ravel(np.asarray(owner, object))]
+        names = [name or "" for owner in owners for name in owner_names(owner).flat]
         if not unknown_too:
             require_known(run, names)
         erased = erase_owners(run, names, requested_by=requested_by)

@@ -142,7 +142,7 @@ def _read_names(path: Path) -> list[str]:
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise BadInput(f"{path} is larger than 1 GB; split it")
-        lines = path.read_text("utf-8-sig").splitlines()
+        lines = path.read_text("utf-8-sig").split("\n")  # names have other separators in them
     except OSError as error:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:

@@ -22,6 +22,7 @@ from dealfl.data.sources.memory import (
     TableData,
     feature_columns,
     open_table,
+    owner_names,
 )
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "is_missing",
     "item_names",
     "open_table",
+    "owner_names",
     "report_progress",
     "source_in_order",
     "source_of_domain",

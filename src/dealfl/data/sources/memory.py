@@ -6,7 +6,9 @@ import csv
 import io
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +54,11 @@ class MemoryTable:
     def __str__(self) -> str:
         return self.name
 
+    def with_column(self, name: str, values: Any) -> MemoryTable:  # noqa: ANN401
+        """Return the table with other values in a column."""
+        columns = {**self._columns, name: values}
+        return MemoryTable(self.name, columns, parses_texts=self._parses_texts)
+
     def read_names(self) -> list[str]:
         """Return the names of the columns."""
         return list(self._columns)
@@ -69,8 +76,8 @@ class MemoryTable:
 
     def text(self) -> str:
         """Return the table as CSV; numbers are written so that they are read back exactly."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
+        out = io.StringIO(newline=None)  # every end of a line becomes \n, as when it is read
+        writer = csv.writer(out, lineterminator="\r\n")  # cells with either are quoted
         writer.writerow(self._columns)
         writer.writerows(zip(*(_texts(column) for column in self._columns.values()), strict=True))
         return out.getvalue()
@@ -142,6 +149,48 @@ def feature_columns(X: object) -> dict[str, NDArray[Any]]:
     if matrix.ndim != 2 or not matrix.shape[1]:
         raise BadInput(f"X has shape {matrix.shape}; pass a table, one row an example")
     return {f"x{n + 1}": column_array(matrix[:, n]) for n in range(matrix.shape[1])}
+
+
+def owner_names(values: Any) -> NDArray[Any]:  # noqa: ANN401
+    """Return owners in memory as a file would name them; None where one is missing.
+
+    A whole number has one name, whatever holds it: a missing value turns a column of integers into
+    one of floats.
+
+    Examples
+    --------
+    >>> owner_names([1, 2.0, None, True, b"ann"]).tolist()
+    ['1', '2', None, 'True', 'ann']
+    """
+    given = values[values.columns[0]] if is_frame(values) and len(values.columns) == 1 else values
+    if not isinstance(given, np.ndarray):
+        is_one = isinstance(given, str | bytes) or not isinstance(given, Iterable)
+        given = np.array([given] if is_one else list(given), dtype=object)
+    names = np.empty(given.shape, dtype=object)
+    names.flat[:] = [_owner_name(cell) for cell in given.flat]
+    return names
+
+
+def _owner_name(value: Any) -> str | None:  # noqa: ANN401
+    if isinstance(value, np.datetime64):
+        value = value.astype("M8[us]")
+    if isinstance(value, np.generic):
+        value = value.item()
+    if is_absent(value):
+        return None
+    try:
+        text = value.decode() if isinstance(value, bytes) else _text_of(value)
+        text.encode()
+    except UnicodeError:
+        raise BadInput(f"the owner {value!r} is no Unicode text; rename it") from None
+    return text
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value):
+        return str(int(value))
+    text = str(value)
+    return text.removesuffix(" 00:00:00") if isinstance(value, datetime) else text
 
 
 class _MemoryBlock(Block):

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from dealfl.errors import BadInput
 from dealfl.protocol import Position, plain_name
@@ -107,7 +109,7 @@ class ErasureRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     requested_by: str
-    entries: list[bytes]
+    entries: Annotated[list[bytes], Meta(min_length=1)]
     commitments: list[str] = []
     salts: dict[str, str] = {}  # never written to the file
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dealfl.errors import BadBytes, BadInput
+from dealfl.errors import BadBytes, BadInput, unreadable
 from dealfl.storage import make_folder, replace_file
 
 if TYPE_CHECKING:
@@ -70,10 +70,12 @@ def open_signing_key(folder: Path) -> SigningKey:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     path = folder / _PRIVATE
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():
         return rotate_signing_key(folder)
     try:
         key = load_pem_private_key(path.read_bytes(), None)
+    except OSError as error:
+        raise unreadable(path, error, "restore a backup of it") from error
     except (ValueError, TypeError) as error:
         raise BadBytes(f"{path} is not a signing key; restore a backup of it") from error
     if not isinstance(key, Ed25519PrivateKey):

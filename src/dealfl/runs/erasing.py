@@ -43,6 +43,7 @@ from dealfl.runs.finished_run import (
     list_owners,
     open_finished,
     read_names,
+    require_document,
     require_journals,
     retrain,
 )
@@ -150,6 +151,7 @@ def _file(run: RunFolder, new: ErasureRequest) -> ErasureRequest:
     """Put a request into the queue of a run that can carry it out."""
     if run.progress() is None:
         require_journals(run)
+        require_document(run)
     put_request(run, new)
     return new
 

@@ -28,7 +28,7 @@ from dealfl.erasure import (
     verify_certificate,
     write_certificate,
 )
-from dealfl.errors import BadInput, DealError
+from dealfl.errors import BadInput, DealError, unreadable
 from dealfl.jobs import read_job
 from dealfl.runs.folder import REQUESTS, RunFolder
 from dealfl.server import LedgerReader, Version
@@ -51,11 +51,15 @@ def find_queued(run: RunFolder, skipped: Collection[Path] = ()) -> dict[Path, Er
     """Return the requests that are not carried out yet, by file, in their order."""
     requests = {}
     for file in sorted(set((run.path / REQUESTS).glob("*.json")) - set(skipped)):
-        with suppress(FileNotFoundError):  # another process has carried it out
-            try:
-                requests[file] = msgspec.json.decode(file.read_bytes(), type=ErasureRequest)
-            except msgspec.MsgspecError as error:
-                raise BadInput(f"{file} is damaged ({error}); delete it, and ask again") from error
+        remedy = "delete it, and ask again"
+        try:
+            requests[file] = msgspec.json.decode(file.read_bytes(), type=ErasureRequest)
+        except FileNotFoundError:  # another process has carried it out
+            continue
+        except OSError as error:
+            raise unreadable(file, error, remedy) from error
+        except msgspec.MsgspecError as error:
+            raise BadInput(f"{file} is damaged ({error}); {remedy}") from error
     return requests
 
 

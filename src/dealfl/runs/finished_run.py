@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from dealfl.erasure import EXAMPLE, example_hash, owner_hash, resolve_owner
-from dealfl.errors import BadInput, DealError
+from dealfl.errors import BadBytes, BadInput, DealError
 from dealfl.jobs import Document, plan_without_data, read_job, read_plan
 from dealfl.learners import Learner, statistics_of
 from dealfl.protocol import plain_name
@@ -36,7 +36,11 @@ def keep_journals(run: RunFolder, journals: Iterable[tuple[str, Journal]]) -> No
 
 def find_journals(run: RunFolder) -> dict[str, Path]:
     """Return the journals of a finished run, by worker."""
-    return {file.stem: file for file in sorted((run.path / WORKERS).glob("*.db"))}
+    files = sorted((run.path / WORKERS).glob("*.db"))
+    for file in files:
+        if file.is_file() and not file.stat().st_size:
+            raise BadBytes(f"the journal {file} is empty; restore a backup of it")
+    return {file.stem: file for file in files}
 
 
 def require_journals(run: RunFolder) -> dict[str, Path]:
@@ -44,6 +48,13 @@ def require_journals(run: RunFolder) -> dict[str, Path]:
     if journals := find_journals(run):
         return journals
     raise BadInput(f"{run.path} has no journals of workers, so that nobody can be erased from it")
+
+
+def require_document(run: RunFolder) -> Document:
+    """Return the job of a finished run; refuse a run that has lost it."""
+    if (document := run.document()) is None:
+        raise BadInput(f"{run.path / JOB} is missing, or no file; restore a backup of it")
+    return document
 
 
 class Clock(Simulation):
@@ -93,8 +104,7 @@ class FinishedRun:
 @contextmanager
 def open_finished(run: RunFolder, key: bytes) -> Iterator[FinishedRun]:
     """Yield server and workers, started from the files of a run; compact these at the end."""
-    document, files = run.document(), require_journals(run)
-    assert document is not None, "a run with journals has a job"
+    document, files = require_document(run), require_journals(run)
     job, make = read_job(document), plan_without_data(document).make
     with ExitStack() as stack:
         ledger = stack.enter_context(closing(Ledger(run.ledger)))
@@ -196,8 +206,7 @@ def read_names(run: RunFolder) -> dict[bytes, str]:
 
 def retrain(run: RunFolder, without: str = "") -> str:
     """Return the digest of training on all examples that the workers of a finished run hold."""
-    document, files = run.document(), require_journals(run)
-    assert document is not None, "a run with journals has a job"
+    document, files = require_document(run), require_journals(run)
     left_out = resolve_owner(run.owners_key(), without) if without else ()
     make = plan_without_data(document).make
     model = make()

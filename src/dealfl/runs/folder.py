@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from dealfl.errors import BadBytes, BadInput, DealError, argument, meant_path
+from dealfl.errors import BadBytes, BadInput, DealError, argument, meant_path, unreadable
 from dealfl.jobs import Document
 from dealfl.runs.result import RunProgress, RunRecord
 from dealfl.server import Ledger
@@ -24,6 +24,7 @@ LEDGER, JOB, RESULT, RUNS, FORGETTING = "ledger.db", "job.toml", "result.json", 
 _RECORD, ERASED = "record", "erased.json"
 OWNERS_KEY, WORKERS, REQUESTS, _COPY = "owners.key", "workers", "requests", "copied_data"
 _OUTCOMES, _STATE, _PROGRESS, _LOCK = "outcomes", "state", "progress.json", "running"
+_KEY_BYTES = 32  # of the hashes of owners
 _DATABASE = b"SQLite format 3\0"
 _LEDGER_LOGS = (f"{LEDGER}-wal", f"{LEDGER}-shm")  # left by a reader of the ledger
 _WRITTEN = (LEDGER, *_LEDGER_LOGS, RESULT, _RECORD, ERASED, "report.html", "log.jsonl", OWNERS_KEY)
@@ -42,9 +43,12 @@ class RunFolder:
         run = cls(path) if path.is_dir() else cls(path.parent, path.name)
         if path.is_file() and path.stat().st_size and not _is_database(path):
             raise BadInput(f"{path} is not a ledger; give a run folder or a ledger file")
-        if run.ledger.is_file() or (starting and path.is_dir() and run.job is not None):
+        written = run.ledger.is_file() and (run.ledger == path or run.ledger.stat().st_size)
+        if written or (starting and path.is_dir() and run.job is not None):
             return run
         if path.is_dir() and run.job is not None:
+            if (path / RESULT).exists():
+                raise BadInput(f"{path} has lost its {LEDGER}; restore a backup of it")
             raise BadInput(f"{path} has no {LEDGER} yet: its run is starting; try again soon")
         what = f"has no {LEDGER}" if path.is_dir() else "does not exist"
         if not path.exists() and (meant := meant_path(path)):
@@ -116,14 +120,19 @@ class RunFolder:
     def owners_key(self) -> bytes:
         """Return the run's key for the hashes of owners; the first call draws it."""
         path = self.path / OWNERS_KEY
-        if not path.exists():
-            replace_file(path, secrets.token_hex(32))
+        remedy = f"restore a copy of it, or start again with {argument('restart', True)}"
+        is_used = self.resumable or (self.path / WORKERS).exists()
+        if not is_used and not path.is_symlink() and not path.exists():
+            replace_file(path, secrets.token_hex(_KEY_BYTES))
         try:
-            return bytes.fromhex(path.read_text("ascii"))
+            key = bytes.fromhex(path.read_text("ascii"))
+        except OSError as error:
+            raise unreadable(path, error, remedy) from error
         except ValueError:
-            raise BadBytes(
-                f"{path} is damaged; start again with {argument('restart', True)}"
-            ) from None
+            key = b""
+        if len(key) != _KEY_BYTES:
+            raise BadBytes(f"{path} is damaged; {remedy}")
+        return key
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -14,7 +14,14 @@ import dealfl
 from dealfl.cli import main
 from dealfl.data.sources import MemoryTable, owner_names
 from dealfl.erasure import owner_hash
-from dealfl.runs import RunFolder, erase_owners, find_holdings, list_owners, retrain
+from dealfl.runs import (
+    RunFolder,
+    erase_owners,
+    find_holdings,
+    find_unknown,
+    list_owners,
+    retrain,
+)
 
 ODD = [
     "#" + "ab" * 32,
@@ -74,6 +81,16 @@ def test_every_odd_name_is_shown_and_erased(
 def test_a_name_with_a_line_break_is_erased_by_a_line_of_a_file() -> None:
     assert owner_hash(b"key", "two\nlines") == owner_hash(b"key", " two lines ")
     assert owner_hash(b"key", "\ud800") != owner_hash(b"key", "\udc00")
+
+
+def test_every_long_name_has_its_salt(people_run: RunFolder) -> None:
+    names = [f"https://example.org/people/of/2026/{name}" for name in ("ann", "bob")]
+    erased = erase_owners(people_run, [*names, "person 1"], requested_by="test")
+    assert all(f"salt of {name}  {salt}" in str(erased) for name, salt in erased.salts.items())
+
+
+def test_the_number_of_a_row_is_nobody_where_persons_have_names(people_run: RunFolder) -> None:
+    assert find_unknown(people_run, ["person 1", "3"])[0] == ["3"]
 
 
 # -- owners in memory ---------------------------------------------------------------------------

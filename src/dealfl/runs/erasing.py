@@ -58,6 +58,7 @@ _WAIT_S = 60.0  # for a run that is under way
 _RUNNING = "the run is under way: its workers forget now, and it certifies that when it ends"
 _STOPPED = "the run is stopped: --resume carries the request out, --discard deletes all examples"
 _MIN_ID = 8  # digits of an example's id
+_MOST_WIDTH = 40  # of the names in a table; longer ones stand out
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -84,8 +85,8 @@ class ErasureResult:
             "model after": str(erasure.after or "none published"),
             "certificate": str(self.certificate),
         }
-        rows |= {f"salt of {name[:32]}": salt for name, salt in self.salts.items()}
-        width = max(map(len, rows))
+        rows |= {f"salt of {name}": salt for name, salt in self.salts.items()}
+        width = max(len(name) for name in rows if len(name) <= _MOST_WIDTH)
         table = "\n".join(f"  {name:{width}}  {value}" for name, value in rows.items())
         runs = ", ".join(self.also_held)
         also = f"\n\nALSO HELD by other runs of the same file: {runs}. Erase them there, too."

@@ -200,7 +200,9 @@ def read_names(run: RunFolder) -> dict[bytes, str]:
     else:
         return {}
     indices = range(len(reading.examples))
-    names = {reading.owner(index) for index in indices} | {f"{index}" for index in indices}
+    names = {reading.owner(index) for index in indices}
+    if reading.owner_names is None:  # histories of a dataset are called by their index
+        names |= {f"{index}" for index in indices}
     return {owner_hash(key, name): plain_name(name) for name in names}
 
 

@@ -149,6 +149,7 @@ def test_a_changed_job_does_not_continue(job: Path, capsys: pytest.CaptureFixtur
     run = start_run(read_fleet(Document.read(job)))
     run.advance()
     Path("runs/tiny").mkdir(parents=True)
+    RunFolder(Path("runs/tiny")).owners_key()
     run.state().write(Path("runs/tiny/state-deal"))
     job.write_text(TINY.replace("rounds = 12", "rounds = 13"), encoding="utf-8")
     assert main(["run", str(job), "--resume"]) == 2

@@ -28,29 +28,36 @@ _OF_ONE = ("proof", "prove", "since", "person", "page")
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    run, files = _find(arguments.what)
+    run, files, lost = _find(arguments.what)
     if run is not None and arguments.log is None:
         arguments.log = run.path / "certificates"
-    if len(files) > 1:
-        return _verify_all(arguments, run, files)
+    if len(files) + len(lost) > 1:
+        return _verify_all(arguments, run, files, lost)
     return _verify_one(arguments, run, files[0])
 
 
-def _find(words: list[Path]) -> "tuple[RunFolder | None, list[Path]]":
-    """Return the run that is named, if one is, and the certificates: by default all of the run."""
+def _find(words: list[Path]) -> "tuple[RunFolder | None, list[Path], list[Path]]":
+    """Return the run that is named, if one is, and the certificates: by default all of the run.
+
+    Certificates of the run that are gone are separate.
+    """
+    from dealfl.erasure import find_lost, list_certificates
     from dealfl.runs import CERTIFICATES, RunFolder
 
     runs = [word for word in words if word.is_dir() or word.suffix == ".db"]
     files = [word for word in words if word not in runs]
     if not runs:
-        return None, files
+        return None, files, []
     if len(runs) > 1:
         raise BadInput(f"{runs[0]} and {runs[1]} are two runs; verify one after the other")
     run = RunFolder.at(runs[0])
-    files = files or sorted((run.path / CERTIFICATES).glob("*.json"))
-    if not files:
+    if files:
+        return run, files, []
+    folder = run.path / CERTIFICATES
+    files, lost = list_certificates(folder), find_lost(folder)
+    if not files and not lost:
         raise BadInput(f"{run.path} has no certificates: nobody was erased from it")
-    return run, files
+    return run, files, lost
 
 
 def _verify_one(arguments: argparse.Namespace, run: "RunFolder | None", path: Path) -> int:
@@ -88,7 +95,9 @@ def _verify_one(arguments: argparse.Namespace, run: "RunFolder | None", path: Pa
     return print_result(arguments, plain, text)
 
 
-def _verify_all(arguments: argparse.Namespace, run: "RunFolder | None", files: list[Path]) -> int:
+def _verify_all(
+    arguments: argparse.Namespace, run: "RunFolder | None", files: list[Path], lost: list[Path]
+) -> int:
     """Verify several certificates; one that is not valid does not hide the others."""
     from dealfl.erasure import Evidence, load_keys, verify_certificate
 
@@ -115,8 +124,12 @@ def _verify_all(arguments: argparse.Namespace, run: "RunFolder | None", files: l
         again = ", equal to training again" if "retrained" in told else ""
         rows.append((str(path), f"valid: {content}{again}"))
         plain.append(told | msgspec.to_builtins(erasure))
+    for path in lost:
+        problem = "it is gone, but the log has its entry; restore a copy of it"
+        rows.append((str(path), f"NOT VALID: {problem}"))
+        plain.append({"file": str(path), "valid": False, "problem": problem})
     print_result(arguments, plain, format_table(rows))
-    return 2 if bad else 0
+    return 2 if bad or lost else 0
 
 
 def _require_retrained(erasure: "Erasure", run: "RunFolder | None", path: Path) -> str:

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from dealfl.erasure import Erasure, ErasureRequest, Evidence, verify_certificate
+from dealfl.erasure import (
+    Erasure,
+    ErasureRequest,
+    Evidence,
+    list_certificates,
+    verify_certificate,
+)
 from dealfl.errors import BadInput, DealError
 from dealfl.report import format_count
 from dealfl.runs import (
@@ -336,7 +342,7 @@ def verified_in(
     folder: Path, known: dict[Path, tuple[int, Certificate]], *, with_log: bool
 ) -> list[Certificate]:
     """Return the valid certificates of a folder, the latest first; each file is read once."""
-    for path in sorted(folder.glob("*.json")):
+    for path in list_certificates(folder):
         stamp = _stamp(path)
         if stamp is None or (path in known and known[path][0] == stamp[0]):
             continue
@@ -345,8 +351,7 @@ def verified_in(
             known[path] = (stamp[0], Certificate(path, *verify_certificate(path, evidence)))
     for gone in [path for path in known if not path.exists()]:
         del known[gone]
-    certificates: Sequence[Certificate] = [each for _, each in known.values()]
-    return sorted(certificates, key=lambda each: each.path.name, reverse=True)
+    return [known[path][1] for path in reversed(list_certificates(folder)) if path in known]
 
 
 def verify_text(content: bytes, keys: Path, name: str, *, with_log: bool) -> Certificate:

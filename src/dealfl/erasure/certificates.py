@@ -243,9 +243,25 @@ def _writing(folder: Path) -> Iterator[CertificateLog]:
 
 
 def _name_pending(folder: Path, entry: int) -> Path:
-    path = (folder / _PENDING).replace(folder / f"{entry + 1:04}.json")
+    path = (folder / _PENDING).replace(folder / _name_of(entry))
     synchronize(folder)
     return path
+
+
+def _name_of(entry: int) -> str:
+    return f"{entry + 1:04}.json"
+
+
+def list_certificates(folder: Path) -> list[Path]:
+    """Return the files of the certificates in a folder, in the order of their entries."""
+    return sorted(folder.glob("*.json"), key=lambda path: (len(path.name), path.name))
+
+
+def find_lost(folder: Path) -> list[Path]:
+    """Return the files of the certificates that are gone, although the log has their entries."""
+    entries = _log_in(folder).size - (folder / _PENDING).exists()
+    files = (folder / _name_of(entry) for entry in range(entries))
+    return [file for file in files if not file.exists()]
 
 
 def _log_in(folder: Path) -> CertificateLog:
@@ -273,6 +289,12 @@ def verify_certificate(path: Path, evidence: Evidence) -> tuple[Erasure, int | N
         entry, _ = check_proof(_read(evidence.proof), content, keys, since)
     if evidence.log is not None:
         entry, _ = _log_in(evidence.log).verify(content, keys)
+        is_own = path.stem.isdecimal() and path.resolve().parent == evidence.log.resolve()
+        if is_own and path.name != _name_of(entry):
+            raise BadBytes(
+                f"{path} is the certificate of entry {entry + 1} of the log, which is called "
+                f"{_name_of(entry)}: files were renamed"
+            )
     return erasure, entry
 
 

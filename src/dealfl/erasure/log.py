@@ -295,16 +295,25 @@ class CertificateLog:
             head = parse_note(self._head.read_text("utf-8"))[1]
         except (OSError, ValueError) as error:
             raise BadBytes(f"{self._head} is damaged; restore a backup of the log") from error
+        is_whole = 0 <= head.size * _HASH_BYTES <= length
         with suppress(OSError, msgspec.MsgspecError):
             peaks = Peaks(*_PEAKS.decode(self._peaks.read_bytes()))
-            whole = length >= head.size * _HASH_BYTES
-            if whole and (peaks.size, peaks.root) == (head.size, head.root):
+            if is_whole and (peaks.size, peaks.root) == (head.size, head.root):
                 return peaks
         log.seek(0)
-        leaves = [log.read(_HASH_BYTES) for _ in range(head.size)]
-        if root_of(leaves) != head.root:
+        leaves = [log.read(_HASH_BYTES) for _ in range(head.size)] if is_whole else []
+        if not is_whole or root_of(leaves) != head.root:
             raise BadBytes(f"{self._log} is not what its head says; restore a backup of it")
         return reduce(Peaks.append, leaves, Peaks())
+
+    @property
+    def size(self) -> int:
+        """Number of entries of which head and file know; nothing is verified."""
+        try:
+            head = parse_note(self._head.read_text("utf-8"))[1]
+            return min(head.size, self._log.stat().st_size // _HASH_BYTES)
+        except (OSError, ValueError):
+            return 0
 
     def last(self) -> tuple[int, bytes] | None:
         """Return number and hash of the last entry that the head covers; None if there is none."""

@@ -24,6 +24,7 @@ from dealfl.erasure import (
     complete_certificates,
     count_persons,
     format_stamp,
+    list_certificates,
     read_stamp,
     verify_certificate,
     write_certificate,
@@ -203,7 +204,7 @@ def find_certificate(
 ) -> tuple[Path, Erasure] | None:
     """Return the last valid certificate of a request."""
     complete_certificates(run.path / CERTIFICATES)
-    for path in sorted((run.path / CERTIFICATES).glob("*.json"), reverse=True):
+    for path in reversed(list_certificates(run.path / CERTIFICATES)):
         with suppress(DealError):
             erasure, _ = verify_certificate(path, Evidence())
             if erasure.request == request and (erasure.final or not final):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import main
-from dealfl.erasure import find_lost, list_certificates
-from dealfl.runs import RunFolder
+from dealfl.erasure import Evidence, find_lost, list_certificates, verify_certificate
+from dealfl.runs import RunFolder, certify
 
 
 @pytest.fixture
@@ -72,3 +72,15 @@ def test_the_ten_thousandth_certificate_is_the_last(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     names = [path.name for path in list_certificates(tmp_path)]
     assert names == ["0002.json", "9999.json", "10000.json"]
+
+
+def test_an_earlier_request_that_is_certified_again_is_not_compared_with_the_present(
+    certificates: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder.at(certificates.parent)
+    first, _ = verify_certificate(certificates / "0001.json", Evidence())
+    assert certify(run, first.request).name == "0004.json"
+    capsys.readouterr()
+    assert main(["verify", str(run.path), "--retrain", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert ["retrained" in one for one in told] == [False, False, True, False]

@@ -11,6 +11,7 @@ examples:
 
 import argparse
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from dealfl.cli.printing import JSON, command, format_table, option, print_resul
 from dealfl.errors import BadInput, DealError
 
 if TYPE_CHECKING:
-    from dealfl.erasure import Erasure
+    from dealfl.erasure import Erasure, Evidence
     from dealfl.runs import RunFolder
 
 
@@ -106,12 +107,13 @@ def _verify_all(
     single = [f"--{option}" for option in _OF_ONE if getattr(arguments, option) is not None]
     if single:
         raise BadInput(f"{single[0]} is about one certificate; give one file")
-    rows, plain, bad = [], [], 0
+    rows, plain, bad, evidence = [], [], 0, Evidence(arguments.key, arguments.log)
+    latest = _find_latest(files, evidence) if arguments.retrain else None
     for path in files:
         try:
-            erasure, entry = verify_certificate(path, Evidence(arguments.key, arguments.log))
+            erasure, entry = verify_certificate(path, evidence)
             told = {"file": str(path), "valid": True, "entry": entry}
-            if arguments.retrain and path == files[-1]:
+            if path == latest:
                 told["retrained"] = _require_retrained(erasure, run, path)
         except DealError as error:
             bad += 1
@@ -130,6 +132,18 @@ def _verify_all(
         plain.append({"file": str(path), "valid": False, "problem": problem})
     print_result(arguments, plain, format_table(rows))
     return 2 if bad or lost else 0
+
+
+def _find_latest(files: list[Path], evidence: "Evidence") -> Path:
+    """Return the certificate of the latest version; an earlier request can be certified later."""
+    from dealfl.erasure import verify_certificate
+
+    versions: list[tuple[int, Path]] = []
+    for path in files:
+        with suppress(DealError):
+            erasure, _ = verify_certificate(path, evidence)
+            versions.append((-1 if erasure.after is None else erasure.after.version, path))
+    return max(reversed(versions), key=lambda pair: pair[0])[1] if versions else files[-1]
 
 
 def _require_retrained(erasure: "Erasure", run: "RunFolder | None", path: Path) -> str:
@@ -178,7 +192,7 @@ COMMAND = command(
         "--retrain",
         action="store_true",
         help="train again on what the workers of the run hold, and compare the digests with the "
-        "last certificate",
+        "certificate of the latest version",
     ),
     option(
         "--person",

@@ -3,13 +3,14 @@
 import json
 import shutil
 import stat
+import time
 from pathlib import Path
 
 import pytest
 
 import dealfl
 from dealfl.cli import main
-from dealfl.erasure import Evidence, verify_certificate
+from dealfl.erasure import ErasureRequest, Evidence, verify_certificate
 from dealfl.errors import BadInput
 from dealfl.runs import (
     RunFolder,
@@ -17,9 +18,12 @@ from dealfl.runs import (
     erase_owners,
     find_holdings,
     list_erasures,
+    readmit_owners,
     restore,
     retrain,
 )
+from dealfl.runs.erasing import erased_before
+from dealfl.runs.erasures import put_request
 from tests.runs.erased_people import (
     LEARNERS,
     held_by_others,
@@ -276,3 +280,27 @@ def test_a_certificate_names_the_model_that_the_run_started_from(
     for folder, is_named in ((RunFolder.at(again), True), (run, False)):
         erased = erase_owners(folder, ["person 5"], requested_by="test").erasure
         assert (base in erased.not_covered) == is_named
+
+
+@pytest.mark.parametrize("is_erased_last", [True, False])
+def test_what_waits_in_the_queue_comes_before_what_is_asked_now(
+    people_run: RunFolder, is_erased_last: bool
+) -> None:
+    key, person = people_run.owners_key(), ["person 1"]
+    erase_owners(people_run, person, requested_by="test")
+    if is_erased_last:
+        put_request(people_run, ErasureRequest.readmitting(person, key, "test"))
+        erase_owners(people_run, person, requested_by="test")
+    else:
+        put_request(people_run, ErasureRequest.erasing(person, [], key, "test"))
+        readmit_owners(people_run, person, requested_by="test")
+    assert bool(erased_before(people_run)) is is_erased_last
+
+
+def test_requests_of_the_same_second_have_names_in_their_order(people_run: RunFolder) -> None:
+    key = people_run.owners_key()
+    names = []
+    for _ in range(5):
+        names.append(ErasureRequest.erasing(["ann"], [], key, "test").name)
+        time.sleep(0.001)
+    assert sorted(names) == names

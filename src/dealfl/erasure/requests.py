@@ -160,7 +160,9 @@ def _plain_names(owners: Iterable[str]) -> list[str]:
 
 
 def _new_name() -> str:
-    return f"{format_stamp(time.time())} {secrets.token_hex(4)}"
+    """Return a name that comes after those before it, also in the same second."""
+    now_s = time.time()
+    return f"{format_stamp(now_s)} {int(now_s % 1 * 0x10000):04x}{secrets.token_hex(2)}"
 
 
 def _account() -> str:

@@ -267,7 +267,7 @@ def carry_out(
 ) -> dict[Path, Path | None]:
     """Carry out the requests in the queue of a finished run that is locked."""
     requests = {path: request for path, request in (own or {}).items() if path.exists()}
-    requests |= find_queued(run, skipped=requests)
+    requests = dict(sorted({**find_queued(run, skipped=requests), **requests}.items()))
     made: dict[Path, Path | None] = {}
     if requests:
         with open_finished(run, run.owners_key()) as parts:

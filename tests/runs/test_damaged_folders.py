@@ -119,3 +119,43 @@ def test_a_certificate_needs_no_peaks(people_run: RunFolder) -> None:
     replace_by_folder(people_run.path / "certificates" / "peaks")
     assert main(["erase", str(people_run.path), "person 2"]) == 0
     assert main(["verify", str(people_run.path)]) == 0
+
+
+@pytest.mark.parametrize("name", ["requests", "certificates"])
+def test_a_file_in_place_of_a_folder_is_named(
+    people_run: RunFolder, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (people_run.path / name).touch()
+    told = refusal(["erase", str(people_run.path), "person 1"], capsys)
+    assert f"{people_run.path / name}" in told
+
+
+@pytest.mark.parametrize("name", [b"", b"\xff", b"../outside.csv", b"..", None])
+def test_a_damaged_note_of_the_copied_data_deletes_nothing_elsewhere(
+    people_run: RunFolder, name: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note, outside = people_run.path / "copied_data", people_run.path.parent / "outside.csv"
+    outside.touch()
+    note.mkdir() if name is None else note.write_bytes(name)
+    told = refusal(["erase", str(people_run.path), "person 1"], capsys)
+    assert f"{note}" in told
+    assert "delete it, and the copy of the data that lies beside it" in told
+    assert outside.exists()
+    note.rmdir() if name is None else note.unlink()
+    assert main(["erase", str(people_run.path), "person 2"]) == 0  # and what waits
+    assert main(["verify", str(people_run.path), "--retrain"]) == 0
+    assert len(list((people_run.path / "certificates").glob("*.json"))) == 2
+
+
+def test_folders_called_like_files_are_no_exports_and_no_certificates(
+    people_run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (people_run.path / "old.deal").mkdir()
+    assert main(["erase", str(people_run.path), "person 1"]) == 0
+    (people_run.path / "certificates" / "pending").mkdir()
+    told = refusal(["erase", str(people_run.path), "person 2"], capsys)
+    assert "pending cannot be read: Is a directory; delete it" in told
+    (people_run.path / "certificates" / "pending").rmdir()
+    (people_run.path / "erased.json").mkdir()
+    told = refusal(["readmit", str(people_run.path), "person 3"], capsys)
+    assert "erased.json cannot be read: Is a directory; run again with --restart" in told

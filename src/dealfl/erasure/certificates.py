@@ -232,8 +232,8 @@ def _writing(folder: Path) -> Iterator[CertificateLog]:
         log = _log_in(folder)
         pending = folder / _PENDING
         if pending.exists():
-            last = log.last()
-            if last is not None and leaf_hash(pending.read_bytes()) == last[1]:
+            waiting, last = _read(pending, "delete it"), log.last()
+            if last is not None and leaf_hash(waiting) == last[1]:
                 _name_pending(folder, last[0])
             else:
                 pending.unlink()  # it has no entry, so that nobody was told of it
@@ -317,11 +317,11 @@ def prove_entry(path: Path, evidence: Evidence, to: Path) -> Path:
     return replace_file(to, _log_in(evidence.log).prove(_read(path), keys, since))
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, remedy: str = "") -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable(path, error, remedy) from error
 
 
 def _read_head(path: Path | None, keys: Mapping[str, PublicKey]) -> Head | None:

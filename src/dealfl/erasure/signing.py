@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dealfl.errors import BadBytes, BadInput, unreadable
-from dealfl.storage import make_folder, replace_file
+from dealfl.storage import make_folder, refused_write, replace_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -92,7 +92,10 @@ def rotate_signing_key(folder: Path) -> SigningKey:
         PrivateFormat,
     )
 
-    make_folder(folder / _PUBLIC)
+    try:
+        make_folder(folder / _PUBLIC)
+    except OSError as error:
+        raise refused_write(folder / _PUBLIC, error) from error
     key = Ed25519PrivateKey.generate()
     made = SigningKey(key)
     replace_file(folder / _PUBLIC / f"{made.public.id}.pem", made.public.pem())

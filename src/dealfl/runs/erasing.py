@@ -294,7 +294,7 @@ def _discard_copies(run: RunFolder, progress: Callable[[str], None]) -> None:
     """Delete what contains the persons: the copy of data in memory, and exported models."""
     run.discard_copy()
     for file in sorted(run.path.iterdir()):
-        if _is_exported(file):
+        if file.is_file() and _is_exported(file):
             file.unlink()
             progress(f"deleted {file}, an exported model that contains them; export it again")
 

@@ -33,12 +33,15 @@ from dealfl.errors import BadInput, DealError, unreadable
 from dealfl.jobs import read_job
 from dealfl.runs.folder import REQUESTS, RunFolder
 from dealfl.server import LedgerReader, Version
-from dealfl.storage import make_folder, replace_file
+from dealfl.storage import make_folder, refused_write, replace_file
 
 
 def put_request(run: RunFolder, request: ErasureRequest) -> Path:
     """Write a request into the folder of a run, without the salts."""
-    make_folder(run.path / REQUESTS)
+    try:
+        make_folder(run.path / REQUESTS)
+    except OSError as error:
+        raise refused_write(run.path / REQUESTS, error) from error
     content = msgspec.json.encode(msgspec.structs.replace(request, salts={}))
     return replace_file(request_file(run, request), content)
 

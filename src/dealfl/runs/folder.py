@@ -113,9 +113,19 @@ class RunFolder:
 
     def discard_copy(self) -> None:
         """Delete the copy of data in memory."""
-        if (copy := self.path / _COPY).exists():
-            (self.path / copy.read_text("utf-8")).unlink(missing_ok=True)
-            copy.unlink()
+        if not (copy := self.path / _COPY).exists():
+            return
+        remedy = "delete it, and the copy of the data that lies beside it"
+        try:
+            name = copy.read_text("utf-8")
+        except OSError as error:
+            raise unreadable(copy, error, remedy) from error
+        except UnicodeDecodeError:
+            name = ""
+        if name in ("", "..") or Path(name).name != name:  # no file elsewhere is deleted
+            raise BadBytes(f"{copy} is damaged; {remedy}")
+        (self.path / name).unlink(missing_ok=True)
+        copy.unlink()
 
     def owners_key(self) -> bytes:
         """Return the run's key for the hashes of owners; the first call draws it."""

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from dealfl.erasure import EXAMPLE, owner_hash, split_entry
-from dealfl.errors import BadBytes, DealError, argument
+from dealfl.errors import BadBytes, DealError, argument, unreadable
 from dealfl.jobs import Reading
 from dealfl.runs.erasing import erased_before
 from dealfl.runs.folder import ERASED, OWNERS_KEY, RunFolder, runs_of_file
@@ -59,12 +59,13 @@ def _carried(run: RunFolder) -> list[ErasedOwners]:
     path = run.path / ERASED
     if not path.exists():
         return []
+    remedy = f"run again with {argument('restart', True)}"
     try:
         return msgspec.json.decode(path.read_bytes(), type=list[ErasedOwners])
+    except OSError as error:
+        raise unreadable(path, error, remedy) from error
     except msgspec.MsgspecError as error:
-        raise BadBytes(
-            f"{path} is damaged ({error}); run again with {argument('restart', True)}"
-        ) from error
+        raise BadBytes(f"{path} is damaged ({error}); {remedy}") from error
 
 
 def keep_erased(run: RunFolder, lists: Sequence[ErasedOwners]) -> None:

@@ -205,3 +205,15 @@ def test_the_key_table_is_made_from_the_fields() -> None:
     assert "| `name` | a string | required | what it is called |" in table
     assert "| `depth` | a whole number ≥ 1 | `1` | how deep |" in table
     assert "tables" not in table
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("9" * 5_000, "0x" + "f" * 5_000, "1e99999999999999999999", "[" * 5_000, "{x=" * 5_000),
+        "1\n[b" + ".a" * 2_000 + "]",
+    ],
+)
+def test_hostile_text_is_refused(value: str) -> None:
+    with pytest.raises(BadInput, match="hostile has a number of too many digits, or too many"):
+        Document.parse(f"a = {value}", "hostile")

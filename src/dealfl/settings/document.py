@@ -59,8 +59,14 @@ class Document:
         """Parse TOML text; decimals stay exact."""
         try:
             tables = tomllib.loads(text, parse_float=Decimal)
+            repr(plain_value(tables))  # a message must be able to show what a key has
         except tomllib.TOMLDecodeError as error:
             raise BadInput(f"{name} is not TOML: {error}") from error
+        except (ValueError, ArithmeticError, RecursionError) as error:
+            raise BadInput(
+                f"{name} has a number of too many digits, or too many tables inside each other; "
+                "shorten it"
+            ) from error
         return cls(tables, name, folder, lambda: text)
 
     def text(self) -> str:

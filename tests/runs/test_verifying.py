@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 from dealfl.cli import main
-from dealfl.erasure import Evidence, find_lost, list_certificates, verify_certificate
+from dealfl.erasure import (
+    Evidence,
+    find_lost,
+    list_certificates,
+    verify_certificate,
+    write_certificate,
+)
 from dealfl.runs import RunFolder, certify
+from tests.erasure.certified import ERASURE
 
 
 @pytest.fixture
@@ -84,3 +91,9 @@ def test_an_earlier_request_that_is_certified_again_is_not_compared_with_the_pre
     assert main(["verify", str(run.path), "--retrain", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert ["retrained" in one for one in told] == [False, False, True, False]
+
+
+def test_equal_certificates_have_an_entry_each(tmp_path: Path) -> None:
+    files = [write_certificate(tmp_path, ERASURE) for _ in range(2)]
+    entries = [verify_certificate(file, Evidence(log=tmp_path))[1] for file in files]
+    assert entries == [0, 1]

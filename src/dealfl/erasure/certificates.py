@@ -288,8 +288,9 @@ def verify_certificate(path: Path, evidence: Evidence) -> tuple[Erasure, int | N
         since = _read_head(evidence.since, keys)
         entry, _ = check_proof(_read(evidence.proof), content, keys, since)
     if evidence.log is not None:
-        entry, _ = _log_in(evidence.log).verify(content, keys)
         is_own = path.stem.isdecimal() and path.resolve().parent == evidence.log.resolve()
+        wanted = max(int(path.stem) - 1, 0) if is_own else 0
+        entry, _ = _log_in(evidence.log).verify(content, keys, wanted)
         if is_own and path.name != _name_of(entry):
             raise BadBytes(
                 f"{path} is the certificate of entry {entry + 1} of the log, which is called "

@@ -324,9 +324,16 @@ class CertificateLog:
             file.seek((size - 1) * _HASH_BYTES if size else 0)
             return (size - 1, file.read(_HASH_BYTES)) if size else None
 
-    def verify(self, certificate: bytes, keys: Mapping[str, PublicKey]) -> tuple[int, Head]:
-        """Return the number of a certificate's entry, and the head that covers it."""
+    def verify(
+        self, certificate: bytes, keys: Mapping[str, PublicKey], wanted: int = 0
+    ) -> tuple[int, Head]:
+        """Return the number of a certificate's entry, and the head that covers it.
+
+        Equal certificates have several entries: the wanted one, if it is one of them.
+        """
         leaves, head, _ = self._read(keys)
+        if leaves[wanted : wanted + 1] == [leaf_hash(certificate)]:
+            return wanted, head
         return self._find(certificate, leaves), head
 
     def prove(

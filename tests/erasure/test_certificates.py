@@ -8,8 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from dealfl.erasure import (
+    NOT_COVERED,
+    MaskedSums,
+    ModelVersion,
     commit_to,
     load_keys,
     open_signing_key,
@@ -145,3 +149,17 @@ def test_a_statement_about_other_versions_than_its_erasure_is_refused(
         certificate = sign_certificate(ERASURE, open_signing_key(tmp_path))
     with pytest.raises(BadBytes, match="the subjects of the statement"):
         read_certificate(certificate, load_keys(tmp_path))
+
+
+def test_the_longest_texts_fit_into_a_certificate(tmp_path: Path) -> None:
+    files = tuple(f"the file {chr(1) * 32} in the run folder" for _ in range(4))
+    masks = MaskedSums("k" * 256, 2**16, 2**16)
+    most = {"persons": 2**53, "examples": 2**53, "claimed": 2**53, "workers": 2**53}
+    erasure = structs.replace(
+        ERASURE, job="\U0001f600" * 128, request="\U0001f600" * 128, requested_by=chr(1) * 64,
+        commitments=ERASURE.commitments * 8, not_covered=(*NOT_COVERED, *files, "x" * 64),
+        before=ModelVersion(2**53, "a" * 64), after=ModelVersion(2**53, "b" * 64), masks=masks,
+        **most,
+    )  # fmt: skip
+    certificate = sign_certificate(erasure, open_signing_key(tmp_path))
+    assert read_certificate(certificate, load_keys(tmp_path)) == erasure

@@ -1,6 +1,7 @@
 """Erasing persons from a finished run: exact, gone from every file, certified, said clearly."""
 
 import json
+import os
 import shutil
 import stat
 import time
@@ -304,3 +305,12 @@ def test_requests_of_the_same_second_have_names_in_their_order(people_run: RunFo
         names.append(ErasureRequest.erasing(["ann"], [], key, "test").name)
         time.sleep(0.001)
     assert sorted(names) == names
+
+
+def test_a_file_or_an_account_whose_name_is_no_text_stops_no_certificate(
+    people_run: RunFolder,
+) -> None:
+    Path(os.fsdecode(os.fsencode(people_run.path) + b"/r\xe9sum\xe9.bak")).touch()
+    erased = erase_owners(people_run, ["person 1"], requested_by="jos\udce9").erasure
+    assert erased.requested_by == "jos?"
+    assert "the file r?sum?.bak in the run folder" in erased.not_covered

@@ -148,7 +148,7 @@ async function take(file) {
   const text = drop.querySelector("textarea");
   text.setCustomValidity("");
   if (file.size > MAX_FILE) {
-    text.setCustomValidity(`The file has ${file.size} bytes; a certificate has at most 4,096.`);
+    text.setCustomValidity(`The file has ${file.size} bytes; a certificate has at most 8,192.`);
     text.reportValidity();
     return;
   }

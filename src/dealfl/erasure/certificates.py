@@ -26,7 +26,7 @@ from dealfl.storage import lock_file, replace_file, synchronize
 _PAYLOAD = "application/vnd.in-toto+json"
 _STATEMENT = "https://in-toto.io/Statement/v1"
 _PREDICATE = "urn:dealfl:erasure:v1"
-MAX_BYTES = 4_096
+MAX_BYTES = 8_192  # more than the longest texts take
 _PENDING = "pending"  # a certificate until the log has its entry
 _LOCK_WAIT_S = 60.0  # for others that certify at the same time
 

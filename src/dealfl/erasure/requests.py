@@ -130,7 +130,7 @@ class ErasureRequest(msgspec.Struct, frozen=True, kw_only=True):
         salts = {name: secrets.token_bytes(16) for name in [*names, *examples][:_COMMITTED]}
         return cls(
             name=_new_name(),
-            requested_by=requested_by or _account(),
+            requested_by=encodable(requested_by or _account()),
             entries=[
                 *(entry for name in names for entry in resolve_owner(key, name)),
                 *(EXAMPLE + bytes.fromhex(example) for example in examples),
@@ -147,7 +147,9 @@ class ErasureRequest(msgspec.Struct, frozen=True, kw_only=True):
             raise BadInput("no person is named; give the names of one or more owners")
         hashes = [entry for name in names for entry in resolve_owner(key, name)]
         entries = [readmission_of(entry) for entry in hashes]
-        return cls(name=_new_name(), requested_by=requested_by or _account(), entries=entries)
+        return cls(
+            name=_new_name(), requested_by=encodable(requested_by or _account()), entries=entries
+        )
 
     @property
     def is_readmission(self) -> bool:
@@ -163,6 +165,15 @@ def _new_name() -> str:
     """Return a name that comes after those before it, also in the same second."""
     now_s = time.time()
     return f"{format_stamp(now_s)} {int(now_s % 1 * 0x10000):04x}{secrets.token_hex(2)}"
+
+
+def encodable(text: str) -> str:
+    """Return a text of the system that can be written; its bytes that are no text become "?".
+
+    >>> encodable("r\\udce9sum\\udce9")
+    'r?sum?'
+    """
+    return text.encode(errors="replace").decode()
 
 
 def _account() -> str:

@@ -23,6 +23,7 @@ from dealfl.erasure import (
     ModelVersion,
     complete_certificates,
     count_persons,
+    encodable,
     format_stamp,
     list_certificates,
     read_stamp,
@@ -181,7 +182,7 @@ def certify(
     erasure = Erasure(
         job="" if document is None else read_job(document).name,
         request=request,
-        requested_by=(requested_by or status.requested_by or "unknown")[:64],
+        requested_by=encodable(requested_by or status.requested_by or "unknown")[:64],
         # a run that is simulated has no real clock
         requested_at=read_stamp(request) or format_stamp(status.requested_s),
         issued_at=format_stamp(time.time()),
@@ -224,5 +225,5 @@ def _find_copies(run: RunFolder, has_base: bool) -> list[str]:
     files = [file.name for file in sorted(run.path.iterdir()) if file.is_file()]
     own = {run.ledger.name + ending for ending in ("", "-wal", "-shm", "-lock")}
     others = [name for name in files if Path(name).suffix not in _KNOWN and name not in own]
-    copies = [f"the file {name[:32]} in the run folder" for name in others[:4]]
+    copies = [f"the file {encodable(name[:32])} in the run folder" for name in others[:4]]
     return copies + ["the model that the run started from"] * has_base

@@ -83,6 +83,15 @@ def test_a_name_with_a_line_break_is_erased_by_a_line_of_a_file() -> None:
     assert owner_hash(b"key", "\ud800") != owner_hash(b"key", "\udc00")
 
 
+def test_a_person_may_have_a_name_that_no_file_can_have(
+    people_run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "x" * 5_000
+    assert main(["show", str(people_run.path), name]) == 0
+    assert f"No worker holds examples of {name}" in capsys.readouterr().out
+    assert main(["erase", str(people_run.path), name, "--unknown-too"]) == 0
+
+
 def test_every_long_name_has_its_salt(people_run: RunFolder) -> None:
     names = [f"https://example.org/people/of/2026/{name}" for name in ("ann", "bob")]
     erased = erase_owners(people_run, [*names, "person 1"], requested_by="test")

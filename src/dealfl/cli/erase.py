@@ -77,7 +77,7 @@ def _open_for(arguments: argparse.Namespace, names: Sequence[str]) -> "RunFolder
     from dealfl.runs import RunFolder
 
     given = arguments.run_folder
-    runs = [name for name in names if RunFolder(Path(name)).ledger.is_file()]
+    runs = [name for name in names if _is_run(name)]
     if Path(given).exists() or (not runs and (names or Path(given).name != given)):
         return open_run(arguments)
     if not runs:
@@ -86,6 +86,15 @@ def _open_for(arguments: argparse.Namespace, names: Sequence[str]) -> "RunFolder
     persons = [given, *(name for name in names if name not in runs)]
     again = f"{arguments.parser.prog} {shlex.join([*(runs or ['RUN'])[:1], *persons])}"
     raise BadInput(f"{given} is not a run; the run comes first: {again}")
+
+
+def _is_run(name: str) -> bool:
+    from dealfl.runs import RunFolder
+
+    try:
+        return RunFolder(Path(name)).ledger.is_file()
+    except OSError:  # the name of a person can be longer than that of a file
+        return False
 
 
 def _report(line: str) -> None:

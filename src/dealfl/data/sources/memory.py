@@ -163,11 +163,16 @@ def owner_names(values: Any) -> NDArray[Any]:  # noqa: ANN401
     ['1', '2', None, 'True', 'ann']
     """
     given = values[values.columns[0]] if is_frame(values) and len(values.columns) == 1 else values
-    if not isinstance(given, np.ndarray):
+    if isinstance(getattr(given, "dtype", None), np.dtype):
+        array = np.asarray(given)
+    else:  # a list, or a series whose missing values make no floats
         is_one = isinstance(given, str | bytes) or not isinstance(given, Iterable)
-        given = np.array([given] if is_one else list(given), dtype=object)
-    names = np.empty(given.shape, dtype=object)
-    names.flat[:] = [_owner_name(cell) for cell in given.flat]
+        array = np.array([given] if is_one else list(given), dtype=object)
+    if array.dtype.kind != "O":
+        distinct, places = np.unique(array.ravel(), return_inverse=True)
+        return owner_names(list(distinct))[places].reshape(array.shape)
+    names = np.empty(array.shape, dtype=object)
+    names.flat[:] = [_owner_name(cell) for cell in array.flat]
     return names
 
 

@@ -297,6 +297,47 @@ def test_the_last_sum_that_was_awaited_after_a_restore_is_published_at_once(othe
         assert pair.server.reader.last_version() == version, "what comes later waits as always"
 
 
+@pytest.mark.parametrize("backup", ["none", "before the first version"])
+def test_sums_that_come_back_before_the_first_version_are_published_at_once(backup: str) -> None:
+    pair = Pair(publish_every_s=3600.0)
+    content = Ledger().content()
+    if backup != "none":
+        pair.talk()
+        content = pair.ledger.content()
+    pair.learn("ann")
+    pair.restore_ledger(content)
+    pair.talk()
+    version = pair.server.reader.last_version()
+    assert version is not None
+    assert version.digest == pair.server.model.digest()
+    assert pair.server.model.statistics == examples(1)
+
+
+def test_the_sum_of_a_worker_that_a_backup_does_not_know_is_published_at_once() -> None:
+    pair = Pair(publish_every_s=3600.0)
+    pair.learn("ann")
+    backup, epoch = pair.ledger.content(), pair.server.epoch
+    pair.learn("bob")
+    pair.ledger.replace_content(backup)
+    with pair.ledger.transaction():
+        pair.ledger.begin_epoch()  # as `dealfl restore` does
+    pair.start_server()
+    pair.talk()
+    before = pair.server.reader.last_version()
+    assert before is not None
+    assert before.digest == pair.server.model.digest()
+    unknown = announce("v", 1, epoch=epoch, sequence=1, receipted=1, waiting=0)
+    pair.server.handle([unknown], pair.now_s)
+    epoch = pair.server.epoch
+    pair.server.handle([announce("v", 2, epoch=epoch, sequence=1, waiting=0)], pair.now_s)
+    full = update(1, 2, name="v", incarnation=2, epoch=epoch)
+    pair.server.handle([full], pair.now_s)
+    version = pair.server.reader.last_version()
+    assert version is not None
+    assert version.digest == pair.server.model.digest()
+    assert pair.server.model.statistics == examples(4)
+
+
 def test_a_worker_that_is_silent_after_a_restore_counts_as_behind() -> None:
     pair = Pair()
     pair.learn("ann")

@@ -130,8 +130,7 @@ class Ledger(Database):
             self._changes.note(workers)
 
     def _fill(self) -> None:
-        self._write_state(LedgerState(secrets.token_bytes(16)))
-        self.begin_epoch()
+        self._write_state(LedgerState(secrets.token_bytes(16), secrets.token_hex(16)))
 
     def _open(self) -> None:
         super()._open()

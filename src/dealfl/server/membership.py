@@ -231,6 +231,7 @@ class Membership:
         if not message.incarnation:
             return row
         self._notice_restore(message, ahead=True)  # the record of this worker is gone
+        self._ledger.change_state(unpublished=True)
         row = note_restore(replace(row, incarnation=message.incarnation))
         return self.begin_incarnation(row, _RESTORED)
 

@@ -164,14 +164,15 @@ class Publication:
     def due_at_s(self, rules: Rules, now_s: float) -> float | None:
         """Return when the current state must be published if no round closes before."""
         last = self._last
-        if last is None:  # who was erased before the first version waits for it
-            return max(now_s, self._release_at_s(rules)) if self._members.fulfilled else None
         state = self._ledger.state
+        is_whole = state.unpublished and not self._members.tally.behind  # again, after a restore
+        if last is None:  # who was erased before the first version waits for it
+            waits = self._members.fulfilled or (is_whole and (state.total_lags or state.digest))
+            return max(now_s, self._release_at_s(rules)) if waits else None
         changed = state.total_lags or last.digest != self._aggregation.total.digest()
         if not changed and self._members.fulfilled <= last.erased:
             return None
         jumped_back = now_s < last.published_s  # the elapsed time is unknown then
-        is_whole = state.unpublished and not self._members.tally.behind  # again, after a restore
         is_due = jumped_back or is_whole
         late_s = now_s if is_due else last.published_s + rules.publish_every_s
         return max(late_s, self._release_at_s(rules))

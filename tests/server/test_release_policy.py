@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from dealfl.protocol.messages import Declined, Update
+from dealfl.protocol.messages import Declined, Erase, Position, Update
 from dealfl.server import Server
 from dealfl.server.selection import Everyone
 from dealfl.worker import Journal
 from tests.federation.parts import (
+    announce,
     assignment,
     bayes,
     examples,
@@ -99,6 +100,29 @@ def test_a_request_counts_its_persons_and_no_readmission() -> None:
     one.erase("s", [b"r" + b"a" * 32], 1.0)
     store = one._ledger.erasures
     assert (store.count_persons(0), store.count_persons(1)) == (3, 0)
+
+
+def test_a_clock_that_jumps_back_delays_no_version_beyond_the_deadline() -> None:
+    one = in_second_round(release_batch=8, release_deadline_s=50.0)
+    first, second = (place for name in "rs" for place in request(one, name, 1e9))
+    now_s = 1e9 - 86_400.0
+
+    def reach(worker: str, place: Position, after_s: float) -> int:
+        reached = announce(worker, waiting=0, sequence=1, erased=(place,), epoch=one.epoch)
+        one.handle([reached], now_s + after_s)
+        return count_versions(one)
+
+    one.handle([], now_s + 60.0)  # the second round ends
+    assert reach("v", second, 61.0) == 1
+    assert reach("w", first, 62.0) == 2, "nobody knows how long ago they were requested"
+    assert reach("w", second, 63.0) == 2, "the time has begun again"
+    one.handle([], now_s + 113.0)
+    assert count_versions(one) == 3
+
+
+def request(one: Server, name: str, now_s: float) -> list[Position]:
+    orders = one.erase(name, [name.encode() * 32], now_s).messages
+    return [order.after for order in orders if isinstance(order, Erase)]
 
 
 def test_a_worker_waits_until_an_update_holds_enough_examples() -> None:

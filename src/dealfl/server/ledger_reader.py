@@ -161,7 +161,7 @@ class LedgerState(msgspec.Struct, frozen=True):
     stable_rounds: int = 0  # consecutive rounds that hardly changed the model
     converged: bool = False
     over_promised: OverPromise | None = None
-    released_s: float = -math.inf  # time of the last version that was published by its deadline
+    released_s: float = -math.inf  # time of the last version that `release_batch` could delay
     compacted: int = 0  # erasure requests that were fulfilled before the last compaction
 
     @property

@@ -68,10 +68,9 @@ class Publication:
 
     def publish(self, round_number: int, rules: Rules, now_s: float) -> list[Message]:
         """Publish a version, unless too few people left the model since the last one."""
-        release_at_s = self._release_at_s(rules)
-        if now_s < release_at_s:
+        if now_s < self._release_at_s(rules, now_s):
             return []
-        if release_at_s > -inf:  # by the deadline
+        if rules.release_batch > 1:
             self._ledger.change_state(released_s=now_s)
         shown = self._last.erased if self._last else 0
         erased = max(self._members.fulfilled, shown)
@@ -168,14 +167,14 @@ class Publication:
         is_whole = state.unpublished and not self._members.tally.behind  # again, after a restore
         if last is None:  # who was erased before the first version waits for it
             waits = self._members.fulfilled or (is_whole and (state.total_lags or state.digest))
-            return max(now_s, self._release_at_s(rules)) if waits else None
+            return max(now_s, self._release_at_s(rules, now_s)) if waits else None
         changed = state.total_lags or last.digest != self._aggregation.total.digest()
         if not changed and self._members.fulfilled <= last.erased:
             return None
         jumped_back = now_s < last.published_s  # the elapsed time is unknown then
         is_due = jumped_back or is_whole
         late_s = now_s if is_due else last.published_s + rules.publish_every_s
-        return max(late_s, self._release_at_s(rules))
+        return max(late_s, self._release_at_s(rules, now_s))
 
     def compact_fulfilled(self) -> None:
         """Compact the ledger when more requests are fulfilled: it needs nothing of these people."""
@@ -185,8 +184,11 @@ class Publication:
             self._ledger.note_deletion(compact=True)
             self._ledger.change_state(compacted=fulfilled)
 
-    def _release_at_s(self, rules: Rules) -> float:
-        """Return when a version may be published, so that it shows no single person's leaving."""
+    def _release_at_s(self, rules: Rules, now_s: float) -> float:
+        """Return when a version may be published, so that it shows no single person's leaving.
+
+        Of what happened before the clock jumped back, nobody knows how long ago it was.
+        """
         if rules.release_batch == 1:
             return -inf
         erasures = self._ledger.erasures
@@ -195,11 +197,12 @@ class Publication:
         since_s = self._last.published_s if self._last else -inf
         if end > shown:
             since_s = erasures.requested_s(shown + 1)
+        times_s = (since_s, self._ledger.state.released_s)
         evicting = sum(first <= self._counted(name) for name, (first, _) in self._evictions.items())
         outstanding = Outstanding(
             erasures.count_persons(shown) + evicting,
             self._members.fulfilled >= end,
-            max(since_s, self._ledger.state.released_s),
+            max((time_s for time_s in times_s if time_s <= now_s), default=-inf),
         )
         return ReleaseRule(rules.release_batch, rules.release_deadline_s).release_at_s(outstanding)
 

@@ -102,6 +102,15 @@ def test_an_update_is_sent_again_after_the_clock_jumped_back() -> None:
     assert any(updates(one.handle([], 1000.0 + 60.0 * n).messages) for n in range(10))
 
 
+def test_an_answer_is_sent_again_after_the_clock_jumped_back() -> None:
+    one = welcomed()
+    order = Erase(job="job", worker="w", request="r", owners=(owner_hash(KEY, "ann"),))
+    assert "Erased" in kinds(one.handle([order], 1e9).messages)  # and lost
+    assert "Erased" in kinds(one.handle([], 1000.0).messages)
+    assert "Erased" not in kinds(one.handle([], 1020.0).messages)
+    assert "Erased" in kinds(one.handle([], 1030.0).messages)
+
+
 def test_a_worker_killed_before_it_compacted_compacts_when_it_is_back(tmp_path: Path) -> None:
     (tmp_path / "before").mkdir()
     journal = Journal(tmp_path / "before" / "j.db")

@@ -367,11 +367,13 @@ class Outbox:
     def take_due_answers(self, now_s: float) -> list[Erased]:
         """Return the answers to send now, and schedule the next attempt."""
         query = "SELECT hash, request, examples FROM answers WHERE send_at_s <= ? ORDER BY request"
-        if (due_s := self._journal.next_answer_s()) is None or due_s > now_s:
+        due_s, retry_s = self._journal.next_answer_s(), now_s + self._retry_after_s
+        if due_s is None or now_s < due_s <= retry_s:
             return []
-        rows = self._run(query, (now_s,)).fetchall()
+        until_s = max(due_s, now_s)  # a clock that jumped back must not delay answers
+        rows = self._run(query, (until_s,)).fetchall()
         later = "UPDATE answers SET send_at_s = ? WHERE send_at_s <= ?"
-        self._write_answers(later, (now_s + self._retry_after_s, now_s))
+        self._write_answers(later, (retry_s, until_s))
         return [
             Erased(
                 job=self.job,

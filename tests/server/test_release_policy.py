@@ -134,3 +134,18 @@ def test_a_worker_waits_until_an_update_holds_enough_examples() -> None:
     one.ingest([("eve", row(0.1, 0.2, 0.3))])
     (sent,) = updates(one.handle([assignment(2)], 2.0).messages)
     assert sent.learned == 3
+
+
+@pytest.mark.parametrize("enough", [1, 3, 5])
+def test_a_worker_is_selected_as_soon_as_an_update_can_hold_enough_examples(enough: int) -> None:
+    """An idle worker sends nothing; the server knows what was announced only."""
+    rules: dict[str, Any] = {"min_examples_per_update": 3, "min_waiting": enough}
+    server, one = joined("v", **rules), welcomed(min_examples=3, enough=enough)
+    learned, now_s = 0, 0.0
+    for count in range(1, 6):
+        one.ingest([(f"person {count}", row(0.1, 0.2, 0.3))])
+        for _ in range(6):
+            now_s += 1.0
+            step = one.handle(server.handle(one.handle([], now_s).messages, now_s).messages, now_s)
+            learned += sum(sent.learned for sent in updates(step.messages))
+        assert (learned > 0) == (count >= max(enough, 3)), f"{count} wait"

@@ -214,8 +214,9 @@ class Membership:
             return []
         reached = self._journal.reached
         chain = reached[0].chain.hex() if reached else ""
-        # whether any wait, and enough for a round: more is not worth a burst
-        amount = (waiting > 0) + (waiting >= self._enough)
+        # whether any wait, enough for an update, and for a round: more is not worth a burst
+        steps = (1, self._min_examples, self._enough)
+        amount = sum(waiting >= step for step in steps)
         announced = (amount, state.incarnation, state.epoch, state.session, chain)
         # a clock that jumped back must not silence a worker for long
         last_s = -math.inf if state.announced_s is None else state.announced_s

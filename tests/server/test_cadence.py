@@ -62,6 +62,23 @@ def test_examples_that_waited_too_long_are_fetched_however_few() -> None:
     assert assigned(one.handle([], 1400.0).messages) == ["a"], "the first has waited for long"
 
 
+def test_the_server_looks_by_itself_when_examples_have_waited_too_long() -> None:
+    """Nobody sends a message: an idle worker waits to be selected."""
+    one = server(min_waiting=5, max_wait_s=1000.0, presence_timeout_s=1e6)
+    wake_s = one.handle([announce("a", 0, waiting=2)], 400.0).wake_at_s
+    assert wake_s == pytest.approx(1400.0)
+    assert assigned(one.handle([], wake_s or 0.0).messages) == ["a"]
+
+
+def test_the_server_looks_by_itself_when_a_worker_has_a_new_budget_of_charge() -> None:
+    one = server(presence_timeout_s=1e6)
+    joins = announce("a", 0, waiting=2, capacity_j=100.0)
+    assert assigned(one.handle([joins], 400.0).messages) == ["a"]
+    wake_s = one.handle([update(1, name="a", round=1, energy_j=1.9)], 500.0).wake_at_s
+    assert wake_s == pytest.approx(86_400.0)
+    assert assigned(one.handle([], wake_s or 0.0).messages) == ["a"]
+
+
 def test_what_is_left_after_a_training_begins_to_wait_again() -> None:
     one = server(min_waiting=2, max_wait_s=1000.0, presence_timeout_s=1e6)
     assert assigned(one.handle([announce("a", 0, waiting=3)], 0.0).messages) == ["a"]

@@ -318,9 +318,18 @@ class Roster(dict[str, WorkerRow]):
         figures[1, figures[1] == 0.0] = np.nan
         return figures[0], figures[1]
 
+    @property
+    def look_again_s(self) -> float | None:
+        """When a worker may be a candidate, after the last search, although no row changes."""
+        later = self._later if self._rules is not None else []
+        return later[0][0] + 2.0 * EARLY_S if later else None
+
     def _look_again(self, numbers: Indices, times_s: Floats) -> None:
-        self._due[numbers] = False
-        for number, time_s in zip(numbers.tolist(), times_s.tolist(), strict=True):
+        """Look at workers again at some times, or in every search if these are over."""
+        is_later = times_s - EARLY_S > self._now_s
+        self._due[numbers] = ~is_later
+        pairs = zip(numbers[is_later].tolist(), times_s[is_later].tolist(), strict=True)
+        for number, time_s in pairs:
             heapq.heappush(self._later, (time_s - EARLY_S, number))
 
     def _refresh(self, rules: Rules, now_s: float, predictions: Predictions | None) -> None:

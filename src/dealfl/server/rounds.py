@@ -94,8 +94,12 @@ class Rounds:
             return held_until_s if held_until_s > now_s else open_round.deadline_s
         if self.draining:
             return None
-        opening_s = None if self.finished else self._next_opening_s()
-        times = (self.publication.due_at_s(self.rules, now_s), opening_s)
+        is_regular, look_again_s = self.rules.round_every_s > 0, self._members.rows.look_again_s
+        opening_s = self._next_opening_s() if is_regular else look_again_s
+        times = (
+            self.publication.due_at_s(self.rules, now_s),
+            None if self.finished else opening_s,
+        )
         return min((time_s for time_s in times if time_s is not None), default=None)
 
     def forget(self, worker: str) -> None:

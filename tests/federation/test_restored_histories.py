@@ -218,6 +218,24 @@ def test_a_request_whose_name_is_used_again_erases_the_other_person() -> None:
     assert pair.server.reader.answers("r") == {"w": 1}
 
 
+def test_the_last_version_is_sent_again_in_a_new_epoch_although_nothing_has_changed() -> None:
+    """Workers forget their version with the epoch, and nothing new would ever be published."""
+    pair = Pair(publish_every_s=3600.0)
+    pair.learn("ann")
+    pair.talk()
+    backup = pair.ledger.content()
+    pair.server.handle([announce("v", 0)], pair.now_s)
+    closed = pair.server.handle([], pair.now_s + 60.0)  # a round in which nobody replies
+    pair.worker.handle(closed.messages, pair.now_s + 60.0)
+    assert pair.worker.model_version == 2
+    pair.restore_ledger(backup)
+    pair.server.handle([], pair.now_s)  # as a process does when it starts
+    pair.talk()
+    assert pair.journal.state.epoch == pair.server.epoch != ""
+    assert pair.worker.model_version == 1
+    assert pair.server.reader.last_version() is not None
+
+
 def test_a_restored_ledger_begins_one_new_epoch() -> None:
     pair = Pair()
     pair.learn("ann")

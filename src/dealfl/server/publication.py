@@ -32,9 +32,10 @@ class Publication:
 
     Every version is a download for its users, so an update between two rounds does not cause a
     version of its own; the last sum that was awaited after a restore does. The first call after a
-    start repeats the last version: an earlier process may have ended before it was sent. A version
-    is repeated until it is delivered or superseded. The ledger holds no copy of it, which could
-    contain erased people: after a start it is repeated if nothing was counted since.
+    start, or in a new epoch, repeats the last version: an earlier process may have ended before it
+    was sent, and workers forget it with its epoch. A version is repeated until it is delivered or
+    superseded. The ledger holds no copy of it, which could contain erased people: after a start it
+    is repeated if nothing was counted since.
 
     A worker that holds a version can fetch what changed since. Versions since the last erasure are
     kept for this in memory, the latest ones up to a number of bytes.
@@ -47,6 +48,7 @@ class Publication:
         self._ledger = ledger
         self._aggregation = aggregation
         self._members = members
+        self._sent_epoch = ""
         self._repeat_at_s = -inf
         self._repeat_s = _REPEAT_S
         # digest, statistics and their hash of versions, the latest last
@@ -86,17 +88,18 @@ class Publication:
 
     def repeat(self, now_s: float) -> list[Message]:
         """Send the last version again if it is due."""
-        first = self._repeat_at_s == -inf
+        first = self._sent_epoch != self._members.epoch  # what was sent in another means nothing
         if self._last is None or (self._last.delivered and not first):
             return []
         # the time until the next repetition is unknown after the clock jumped back
-        if self._repeat_at_s - self._repeat_s <= now_s < self._repeat_at_s:
+        if not first and self._repeat_at_s - self._repeat_s <= now_s < self._repeat_at_s:
             return []
         return self._send(now_s, min(2 * self._repeat_s, _MAX_REPEAT_S))
 
     def _send(self, now_s: float, repeat_s: float) -> list[Message]:
         self._repeat_at_s = now_s + repeat_s
         self._repeat_s = repeat_s
+        self._sent_epoch = self._members.epoch
         last = self._last
         total = self._aggregation.total
         assert last is not None

@@ -143,7 +143,8 @@ def _able(row: WorkerRow, rules: Rules, now_s: float) -> bool:
 
 
 def _overdue(row: WorkerRow, rules: Rules, now_s: float) -> bool:
-    return now_s - row.waiting_since_s >= rules.max_wait_s - _EARLY_S
+    waited_s = now_s - row.waiting_since_s
+    return waited_s < 0.0 or waited_s >= rules.max_wait_s - _EARLY_S
 
 
 def _awake(row: WorkerRow, rules: Rules, now_s: float) -> bool:

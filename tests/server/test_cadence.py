@@ -70,6 +70,13 @@ def test_the_server_looks_by_itself_when_examples_have_waited_too_long() -> None
     assert assigned(one.handle([], wake_s or 0.0).messages) == ["a"]
 
 
+def test_examples_wait_no_longer_because_the_clock_jumped_back() -> None:
+    """An idle worker does not announce itself again."""
+    one = server(min_waiting=5, max_wait_s=1000.0)
+    assert assigned(one.handle([announce("a", 0, waiting=2)], 1e9).messages) == []
+    assert assigned(one.handle([], 1e9 - 86_400.0).messages) == ["a"]
+
+
 def test_the_server_looks_by_itself_when_a_worker_has_a_new_budget_of_charge() -> None:
     one = server(presence_timeout_s=1e6)
     joins = announce("a", 0, waiting=2, capacity_j=100.0)

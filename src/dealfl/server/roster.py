@@ -203,8 +203,9 @@ class Columns(NamedTuple):
         return (self.call_by_s > 0) | (enough & (worth | self.is_overdue(rules, now_s)))
 
     def is_overdue(self, rules: Rules, now_s: float) -> Masks:
-        """Return whose examples wait for too long."""
-        return now_s - self.waiting_since_s >= rules.max_wait_s - EARLY_S
+        """Return whose examples wait for too long; or since before the clock jumped back."""
+        waited_s = now_s - self.waiting_since_s
+        return (waited_s < 0.0) | (waited_s >= rules.max_wait_s - EARLY_S)
 
     def affords(self, rules: Rules, now_s: float, energy_j: Floats) -> Masks:
         """Return who stays within its budget with the expected energy, or the last if unknown."""

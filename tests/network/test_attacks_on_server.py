@@ -172,6 +172,18 @@ def test_a_flood_of_bytes_is_dropped_beyond_its_quota(
     assert holds(served, 1)
 
 
+def test_a_flood_of_packets_of_other_epochs_has_one_quota(
+    served: Served, phones: tuple[Phone, Phone]
+) -> None:
+    flooder, other = phones
+    for number in range(200):
+        flooder.client.publish(f"{TOP}/epoch-{number}/up/w1/w1", encode([]), 1)
+    flooder.publish(flooder.up, b"the last one")
+    settle(other)
+    assert 100 <= served.do(lambda: served.end.dropped["w1"]) <= 201  # the quota grows meanwhile
+    assert holds(served, 1)
+
+
 def test_packets_that_the_server_cannot_slow_down_are_dropped(
     served: Served, phones: tuple[Phone, Phone]
 ) -> None:

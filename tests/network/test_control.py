@@ -1,6 +1,7 @@
 """Operators ask a running server: authenticated by the broker, trusted by the server."""
 
 import asyncio
+import errno
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -106,6 +107,7 @@ def test_a_worker_gets_no_answer(broker: RunningBroker) -> None:
         (b'{"id": "1", "verb": "greet", "more": 1}', "unknown field"),
         (b" " * (1 << 24), "the limit"),
         (b'{"id": "' + b"1" * 100 + b'", "verb": "greet"}', "length"),
+        (b'{"id": "1", "verb": "greet", "arguments": {"name": ' + b"[" * 100_000, "recursion"),
     ],
 )
 def test_what_is_wrong_with_a_question_is_the_answer(payload: bytes, problem: str) -> None:
@@ -113,6 +115,25 @@ def test_what_is_wrong_with_a_question_is_the_answer(payload: bytes, problem: st
     assert problem in answer["error"]
     assert answer["error"]
     assert answer["result"] is None
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left"),
+        (KeyError("carol"), "the server could not answer: KeyError"),
+    ],
+)
+def test_a_question_that_fails_is_answered_and_others_are(error: Exception, problem: str) -> None:
+    def fail() -> None:
+        raise error
+
+    control = Control({**ANSWERS, "model": fail})
+    answer = msgspec.json.decode(
+        unpack(control.answer("ann", pack(b'{"id": "1", "verb": "model"}')))
+    )
+    assert problem in answer["error"]
+    assert "carol" not in answer["error"]
 
 
 def test_a_question_has_room_for_a_hundred_thousand_owners() -> None:

@@ -106,11 +106,16 @@ class _Socket:
     """Reads and writes the packets of a connected client in the event loop, not by threads."""
 
     def __init__(
-        self, client: paho.Client, loop: asyncio.AbstractEventLoop, traffic: Traffic
+        self,
+        client: paho.Client,
+        loop: asyncio.AbstractEventLoop,
+        traffic: Traffic,
+        failed: Callable[[Exception], None],
     ) -> None:
         self._client = client
         self._loop = loop
         self._traffic = traffic
+        self._failed = failed
         sock: Any = client.socket()  # plain or TLS
         self._sock = sock
         client.on_socket_close = lambda *_: self._forget()
@@ -124,6 +129,14 @@ class _Socket:
         self.finish_writing()
 
     def _read(self) -> None:
+        """Read packets, but nothing more after one that fails: paho would try it for ever."""
+        try:
+            self._read_packets()
+        except Exception as error:
+            self._forget()
+            self._failed(error)
+
+    def _read_packets(self) -> None:
         """Read packets while there are more, so that one commit serves many."""
         for _ in range(_AT_ONCE):
             before = self._traffic.received_packets
@@ -328,7 +341,7 @@ class Connection:
             hint = "; start `dealfl broker run` there" if "refused" in str(error) else hint
             self._explain(f"{error}{hint}")
             return False
-        self._socket = _Socket(client, self._loop, self.traffic)
+        self._socket = _Socket(client, self._loop, self.traffic, self._end)
         if client.socket() is None:
             self._lost.set()
         elif self._is_prompt():
@@ -356,6 +369,12 @@ class Connection:
             if not self._accepted and self._loop.time() > until_s:
                 self._explain("the broker does not answer")
                 break
+
+    def _end(self, error: Exception) -> None:
+        """End the connection because of a packet; the next one begins anew."""
+        kind = type(error).__name__
+        self._explain(f"a packet of the broker cannot be read ({kind}); is it an MQTT 5 broker?")
+        self._on_disconnect(self._client)
 
     def _finish_writing(self) -> None:
         if self._socket is not None:

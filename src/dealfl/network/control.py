@@ -27,6 +27,14 @@ _MAX_QUESTION = 1 << 23  # 100,000 owners to erase
 _REPEAT_S = 1.0
 _REMEMBERED = 64  # answers, for questions that arrive again
 _MAX_KEPT = 1 << 16  # bytes of an answer that changes nothing
+_WRONG = (
+    DealError,
+    msgspec.MsgspecError,
+    TypeError,
+    UnicodeDecodeError,
+    RecursionError,
+    OSError,  # such as a full disk
+)
 
 Short = Annotated[str, Meta(max_length=64)]
 
@@ -70,11 +78,16 @@ class Control:
             if given is not None:
                 return given  # the same question again: nothing is done twice
             answer = Answer(question.id, self._call(operator, question))
-        except (DealError, msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
+        except _WRONG as error:
             answer = Answer(question.id, error=str(error))
             if isinstance(error, WriteFailed):  # nothing was changed; the operator asks again
                 extra = {"deal_event": "change refused", "deal_reason": str(error)}
                 _LOG.warning("%s of %s refused: %s", question.verb, operator, error, extra=extra)
+        except Exception as error:  # nothing that an operator asks may end the server
+            kind = type(error).__name__
+            answer = Answer(question.id, error=f"the server could not answer: {kind}")
+            extra = {"deal_event": "question failed", "deal_worker": operator, "deal_reason": kind}
+            _LOG.exception("%s of %s failed", question.verb, operator, extra=extra)
         given = pack(msgspec.json.encode(answer))
         if not question.id or (question.verb not in self._changes and len(given) > _MAX_KEPT):
             return given  # what is only read can be read again
@@ -155,7 +168,7 @@ class _Asking:
 
     def _received(self, delivery: Delivery) -> None:
         self._connection.acknowledge(delivery)
-        with suppress(BadBytes, msgspec.MsgspecError, UnicodeDecodeError):
+        with suppress(BadBytes, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             packet = self._assembly.add(delivery.payload)
             if packet is None:
                 return

@@ -452,9 +452,9 @@ class ServerEnd:
         self, connection: Connection, delivery: Delivery, gateway: str, worker: str
     ) -> None:
         """Answer a packet of another epoch: a worker does not know this one."""
-        self._inbox.take(delivery)
-        topic = Topics(self.topics.job, LOBBY).down(gateway, worker)
-        connection.publish(topic, self._state_on(connection))
+        lobby = Topics(self.topics.job, LOBBY)
+        self._inbox.take(delivery._replace(topic=lobby.up(gateway, worker)))  # of any epoch
+        connection.publish(lobby.down(gateway, worker), self._state_on(connection))
 
     def _reply(self, connection: Connection, delivery: Delivery, operator: str) -> None:
         packet = self._inbox.take(delivery)

@@ -25,14 +25,21 @@ topics with its own name as the gateway: the sender of a message is what the bro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Meta
 
 from dealfl.errors import BadBytes
-from dealfl.protocol import INLINE_BYTES, MAX_BYTES, PROTOCOL
+from dealfl.protocol import INLINE_BYTES, MAX_BYTES, PROTOCOL, Name
 
 LOBBY = "0"  # the epoch of those who do not know the server's
+
+Epoch = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,64}\Z")]  # part of a topic
+Size = Annotated[int, Meta(ge=1, le=MAX_BYTES)]
+Spread = Annotated[float, Meta(ge=0.0, le=3600.0)]
+Path = Annotated[tuple[Name, ...], Meta(max_length=64)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +110,15 @@ class Topics:
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):
     """What the server publishes about itself: its epoch and the limits of packets."""
 
-    epoch: str = ""
+    epoch: Epoch = ""
     online: bool = True
-    connection: str = ""  # another one: the server may have missed who announced itself
+    connection: Name = ""  # another one: the server may have missed who announced itself
     protocol: int = PROTOCOL
-    max_bytes: int = MAX_BYTES
-    inline_bytes: int = INLINE_BYTES
-    spread_s: float = 0.0  # workers return within this time after a failure of the broker
-    path: tuple[str, ...] = ()  # ids of the ledgers from the root to the server's, for regions
-    schema: str = ""  # digest of the schema
+    max_bytes: Size = MAX_BYTES
+    inline_bytes: Size = INLINE_BYTES
+    spread_s: Spread = 0.0  # workers return within this time after a failure of the broker
+    path: Path = ()  # ids of the ledgers from the root to the server's, for regions
+    schema: Name = ""  # digest of the schema
 
     def encode(self) -> bytes:
         """Return the state as JSON, which people can read with any MQTT client."""
@@ -122,7 +129,7 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
         """Return a state from the network."""
         try:
             state = msgspec.json.decode(payload, type=cls)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadBytes(f"the server's state cannot be decoded: {error}") from None
         if state.protocol != PROTOCOL:
             raise BadBytes(

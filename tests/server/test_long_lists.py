@@ -8,7 +8,17 @@ from dealfl.protocol.messages import Erase
 from dealfl.protocol.transport import encode
 from dealfl.server import Ledger, Server
 from dealfl.worker import Journal, Worker
-from tests.federation.parts import KEY, FixedMeter, bayes, examples, row, server, worker
+from tests.federation.parts import (
+    KEY,
+    FixedMeter,
+    announce,
+    bayes,
+    examples,
+    joined,
+    row,
+    server,
+    worker,
+)
 from tests.server.test_thinned_history import talk
 
 MAX_BYTES = 200_000
@@ -49,6 +59,14 @@ def test_a_newcomer_gets_a_long_list_in_messages_of_a_bounded_size(size: int) ->
     assert len(sizes) == 3
     assert journal.has_reached(one._ledger.erasures.end())
     assert journal.suppresses(entries(13_999, 1)[0])
+
+
+def test_announcements_that_arrive_together_get_the_list_once() -> None:
+    one = joined("w", "honest")
+    one.erase("r", entries(0, 5_000), 0.0)
+    flood = [announce("w", waiting=number) for number in range(200)]
+    replies = one.handle([*flood, announce("honest")], 1.0).messages
+    assert [m.worker for m in replies if isinstance(m, Erase)] == ["w", "honest"]
 
 
 def test_a_worker_that_lacks_many_requests_gets_them_in_turn() -> None:

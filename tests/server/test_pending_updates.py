@@ -9,7 +9,7 @@ import pytest
 
 from dealfl.exact import Statistics
 from dealfl.learners import NaiveBayes, statistics_of
-from dealfl.protocol.messages import Receipt, Withdraw
+from dealfl.protocol.messages import Receipt, Verdict, Withdraw
 from dealfl.server import Ledger
 from dealfl.worker import Record
 from tests.federation.parts import Connect, examples, joined, kinds, row, server, update
@@ -105,6 +105,21 @@ def test_a_bounded_number_of_updates_is_stored_after_a_gap() -> None:
     one.handle([], 500.0)
     assert one.workers["w"].counted == 401
     assert one.model.statistics == examples(401)
+
+
+def test_a_bounded_number_of_withdrawals_is_stored_after_a_gap() -> None:
+    one = joined("w")
+    later = [
+        Withdraw(job="job", worker="w", incarnation=1, sequence=number)
+        for number in (2**53, *range(2, 402))
+    ]
+    stored = [m.sequence for m in one.handle(later, 1.0).messages if isinstance(m, Verdict)]
+    assert stored == [2**53, *range(2, 65)]
+    assert one.workers["w"].flag == "an update is missing; later ones are not stored"
+    one.handle([update(1, name="w"), *later], 2.0)
+    one.handle([], 500.0)
+    assert one.workers["w"].counted == 401
+    assert one.model.statistics == examples(1)
 
 
 def test_a_fold_reads_only_what_it_folds() -> None:

@@ -8,10 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from dealfl.protocol import Message, Published, Refusal, Update
+from dealfl.protocol import Message, Published, Refusal, Update, Withdraw
 from dealfl.server import Ledger, LedgerReader, PastRounds, Server
 from dealfl.worker import Journal, Worker
-from tests.federation.parts import announce, learned_statistics, row, server, worker
+from tests.federation.parts import (
+    announce,
+    examples,
+    joined,
+    learned_statistics,
+    row,
+    server,
+    update,
+    worker,
+)
 
 KEPT = 16
 
@@ -95,6 +104,24 @@ def test_an_old_round_stays_in_its_bucket_of_durations(duration_s: float, within
 def test_a_short_history_is_thinned_after_every_round() -> None:
     _, ledger, _ = play(4, 20)
     assert count(ledger, "rounds") <= 5
+
+
+def test_withdrawals_are_thinned_as_updates_are_and_never_count_later() -> None:
+    ledger = Ledger(kept_rounds=KEPT)
+    one = joined("w", "liar", ledger=ledger, rounds=10**6, publish_every_s=0.0)
+    withdrawals = [
+        Withdraw(job="job", worker="liar", incarnation=1, sequence=number + 1)
+        for number in range(1_000)
+    ]
+    one.handle(withdrawals, 1.0)
+    for number in range(4):
+        one.handle([update(number + 1, name="w")], 10.0 + 100.0 * number)
+        one.handle([announce("w", waiting=3)], 90.0 + 100.0 * number)
+    assert one.workers["liar"].counted == 1_000
+    assert count(ledger, "updates") <= KEPT + 4
+    one.handle([update(5, count=7, name="liar")], 900.0)
+    one.handle([], 1_500.0)
+    assert one.model.statistics == examples(4)
 
 
 def test_an_update_that_is_too_old_to_be_compared_never_counts_twice() -> None:

@@ -215,6 +215,8 @@ class Aggregation:
         if stored is None and message.sequence <= row.counted:
             return Problem(_TOO_OLD, fatal=True)
         if stored is None:
+            if self._find_place(row, message.sequence) is None:
+                return AFTER_GAP
             updates.put_withdrawn(*key, message.successor)
             self._ready.add(row.name)
             return True

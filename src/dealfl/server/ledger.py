@@ -373,12 +373,12 @@ class UpdateStore:
         )
 
     def thin(self, kept: int) -> None:
-        """Delete the keys of counted updates but the last ones of each worker.
+        """Delete the keys of counted and withdrawn updates but the last ones of each worker.
 
-        Those of withdrawn ones remain. `Aggregation` refuses an update whose key is gone.
+        `Aggregation` refuses an update whose key is gone.
         """
         self._execute(
-            "DELETE FROM updates WHERE withdrawn = 0 AND delta IS NULL AND sequence <= "
+            "DELETE FROM updates WHERE (withdrawn OR delta IS NULL) AND sequence <= "
             "(SELECT w.counted - ? FROM workers w "
             "WHERE w.name = updates.worker AND w.incarnation = updates.incarnation)",
             (kept,),

@@ -135,9 +135,12 @@ class Membership:
 
     # -- announcements --------------------------------------------------------------------------
 
-    def announce(self, message: Announce, now_s: float, rules: Rules) -> list[Message]:
+    def announce(
+        self, message: Announce, now_s: float, rules: Rules, *, lists: bool = True
+    ) -> list[Message]:
         """Store an announcement; reply with a welcome and with erasures that the worker lacks.
 
+        Without `lists`, a later announcement that has arrived is answered with these erasures.
         A worker is present if it sent a message within `presence_timeout_s`.
         """
         row = self.rows.get(message.worker)
@@ -164,7 +167,7 @@ class Membership:
         row = self._note_place(_note_devices(row, message, rules))
         reached = self._ledger.erasures.find_common(message.erased)
         forgotten = _count_forgotten(message, reached)
-        row, replies = self._send_erasures(row, reached, forgotten)
+        row, replies = self._send_erasures(row, reached, forgotten) if lists else (row, [])
         if message.incarnation == row.incarnation:
             row = self._note_progress(row, message, forgotten)
         self.put(row)

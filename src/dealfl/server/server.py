@@ -98,6 +98,7 @@ class Server:
                 self._members.restart_if_stale()
                 self._members.save()
         self._removing: set[str] = set()  # workers whose answers or sums changed by erasures
+        self._announced: dict[str, Announce] = {}  # the last announcement of each, in this call
         self._actions: dict[type, Callable[[Any, float], list[Message]]] = {
             Announce: self._receive_announce,
             Asleep: self._receive_asleep,
@@ -211,6 +212,11 @@ class Server:
     ) -> list[Message]:
         """Receive messages, and advance the round, in one transaction."""
         replies: list[Message] = []
+        self._announced = {
+            message.worker: message
+            for message, problem in messages
+            if isinstance(message, Announce) and problem is None
+        }
         with self._transaction():
             for message, problem in messages:
                 replies += receive(message, problem, now_s)
@@ -370,7 +376,8 @@ class Server:
         row = self._members.rows.get(message.worker)
         if row is not None and row.call_by_s and message.training and self._is_old(message, row):
             return []
-        replies = self._members.announce(message, now_s, self._rounds.rules)
+        is_last = self._announced[message.worker] is message
+        replies = self._members.announce(message, now_s, self._rounds.rules, lists=is_last)
         follows = message.epoch == self._members.epoch
         away = row is not None and (row.asleep or row.call_by_s)
         if away or (row is not None and self._rounds.awaits_call(row, now_s)):
@@ -379,7 +386,8 @@ class Server:
         if follows:
             self._rounds.publication.confirm(message.version)
             lacks = any(isinstance(reply, Erase) for reply in replies)
-            if message.worker in self._members.rows and message.incarnation and not lacks:
+            is_known = message.worker in self._members.rows and message.incarnation
+            if is_known and is_last and not lacks:
                 replies += self._rounds.send_to_sleep(message.worker, now_s)
         return replies
 
@@ -460,6 +468,8 @@ class Server:
         if row is None or message.incarnation != row.incarnation:
             return []
         withdrawn = self._aggregation.withdraw(row, message)
+        if withdrawn is AFTER_GAP:
+            return self._flag(row.name, AFTER_GAP.reason)  # the worker asks again
         if isinstance(withdrawn, Problem):
             return self._refuse(row, message, withdrawn)
         return [Verdict(**_key(message), withdrawn=withdrawn, term=self._members.term)]

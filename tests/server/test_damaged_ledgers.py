@@ -8,7 +8,9 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -221,3 +223,33 @@ def test_a_page_that_was_lost_is_noticed_when_the_file_is_opened(
         except BadBytes:
             noticed += 1
     assert noticed == len(pages), "no page is free"
+
+
+class Failing(sqlite3.Connection):
+    """A connection to a file whose disk fails while one statement runs."""
+
+    statement = ""
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if self.statement and sql.startswith(self.statement):
+            error = sqlite3.DatabaseError("database disk image is malformed")
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise error
+        return super().execute(sql, *values)
+
+
+def test_a_disk_that_fails_after_a_commit_does_not_keep_its_answers_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = partial(sqlite3.connect, factory=Failing)
+    with closing(Ledger(tmp_path / "ledger.db", connect=connect)) as ledger:
+        one = server(ledger)
+        one.handle([announce("w", 0), update(1, name="w")], 1.0)
+        monkeypatch.setattr(Failing, "statement", "PRAGMA wal_checkpoint")
+        one.remove("w", 2.0)
+        monkeypatch.setattr(Failing, "statement", "VACUUM")
+        with pytest.raises(BadBytes, match=r"ledger.db cannot be used .* restore a backup"):
+            ledger.compact()
+        monkeypatch.setattr(Failing, "statement", "")
+        one.handle([announce("w", 0)], 3.0)
+        assert ledger.checkpoint(), "it is tried again"

@@ -344,7 +344,7 @@ class Database:
         with self._without_waiting():
             try:
                 busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-            except sqlite3.OperationalError:  # the disk is full
+            except sqlite3.DatabaseError:  # full disk; the next transaction names a damage
                 busy = True
         self._logged = bool(busy)
         return not busy
@@ -354,7 +354,7 @@ class Database:
 
         Return whether the file was rewritten: not if it is in use or the disk is full.
         """
-        with self._without_waiting():
+        with self._without_waiting(), self.naming_damage():
             try:
                 self._db.execute("VACUUM")
             except sqlite3.OperationalError:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
+from collections.abc import Iterable
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
+from dealfl.cli.printing import say_state
+from dealfl.cli.serve import _warnings_shown as warnings_shown
 from dealfl.errors import WriteFailed
 from dealfl.network.pump import RealPump
-from dealfl.protocol import Step
+from dealfl.protocol import Message, Step
 from dealfl.storage import Database
 from dealfl.worker import Journal
 from tests.federation.parts import joined, kinds, update, welcomed, worker
@@ -141,3 +144,34 @@ def test_an_erasure_that_finds_no_space_is_refused_and_can_be_asked_again(
     assert one.reader.count_erasures() == (0, 0)
     assert one.model.digest() == digest
     assert kinds(one.erase("r", [bytes(32)], 2.0).messages) == ["Erase"]
+
+
+def test_a_process_whose_output_finds_no_space_handles_the_same_messages_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What waits was never handled again if the reason could not be printed."""
+    monkeypatch.setattr("dealfl.network.pump._PAUSE_S", 0.01)
+    handled = list[int]()
+
+    def handle(messages: Iterable[Message], now_s: float) -> Step:
+        handled.append(len(list(messages)))
+        if len(handled) == 1:
+            raise FULL
+        return Step((), None)
+
+    async def run() -> None:
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        pump = RealPump(handle, lambda _: None, failed)
+        pump.put([update(1)])
+        while len(handled) < 2:
+            await asyncio.sleep(0.005)
+
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr("sys.stderr", full)
+        with warnings_shown():
+            asyncio.run(asyncio.wait_for(run(), 5))
+        say_state("connected")
+        monkeypatch.undo()
+        with suppress(OSError):
+            full.close()
+    assert handled == [1, 1]

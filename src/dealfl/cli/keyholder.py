@@ -14,10 +14,9 @@ workers bring examples that were in no sum before. The job names it in its secti
 """
 
 import argparse
-import sys
 from pathlib import Path
 
-from dealfl.cli.printing import JSON, command, option, print_result, say
+from dealfl.cli.printing import JSON, command, option, print_result, say_state
 
 
 def _init(arguments: argparse.Namespace) -> int:
@@ -67,11 +66,8 @@ def _run(arguments: argparse.Namespace) -> int:
     folder = KeyholderFolder(arguments.folder)
     brokers = [read_credentials(path) for path in arguments.brokers]
 
-    def report(line: str) -> None:
-        say(f"dealfl: {line}", file=sys.stderr, flush=True)
-
     with log_to(arguments.folder / "log.jsonl"):
-        run_until_stopped(lambda stopped: hold(folder, brokers, stopped, report))
+        run_until_stopped(lambda stopped: hold(folder, brokers, stopped, say_state))
     return 0
 
 

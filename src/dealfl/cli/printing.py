@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
@@ -180,6 +181,12 @@ def say(text: object, *, file: TextIO | None = None, end: str = "\n", flush: boo
     """Print lines; a terminal obeys none of their control characters."""
     lines = str(text).split("\n")
     print("\n".join(map(for_terminal, lines)), file=file, end=end, flush=flush)
+
+
+def say_state(line: str) -> None:
+    """Print a line of a process that goes on, also if the line cannot be written."""
+    with suppress(OSError):  # a full disk
+        say(f"dealfl: {line}", file=sys.stderr, flush=True)
 
 
 def format_moment(time_s: float) -> str:

@@ -2,7 +2,6 @@
 
 import argparse
 import logging
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from dealfl.cli.desk import DESK, show_desk
-from dealfl.cli.printing import JSON, Option, command, option, print_result, say
+from dealfl.cli.printing import JSON, Option, command, option, print_result, say_state
 from dealfl.errors import BadInput
 
 
@@ -40,7 +39,7 @@ def _serve(arguments: argparse.Namespace) -> int:
                 parent=parent,
                 answers=partial(answers_about, run),
                 trusted=arguments.trust,
-                health=_say,
+                health=say_state,
                 enrolment=arguments.keyholder,
             )
         )
@@ -71,7 +70,7 @@ def _work(arguments: argparse.Namespace) -> int:
             "clock": arguments.clock,
             "device_command": arguments.device_command,
         },
-        health=_say,
+        health=say_state,
         enrolment=arguments.keyholder,
     )
     with log_to(folder / "log.jsonl"), _warnings_shown():
@@ -89,16 +88,12 @@ def _work(arguments: argparse.Namespace) -> int:
 def _warnings_shown() -> Iterator[None]:
     """Print what the network warns of, too: the log has the fixed part of a message only."""
     handler, source = logging.Handler(logging.WARNING), logging.getLogger("dealfl.network")
-    handler.emit = lambda record: _say(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: say_state(record.getMessage())  # type: ignore[method-assign]
     source.addHandler(handler)
     try:
         yield
     finally:
         source.removeHandler(handler)
-
-
-def _say(line: str) -> None:
-    say(f"dealfl: {line}", file=sys.stderr, flush=True)
 
 
 _JOB = option("job", type=Path, help="job file")

@@ -1,14 +1,17 @@
 """A file that grows, is renamed, copied, truncated and replaced: every row enters once."""
 
 import errno
+import os
 import random
 import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from dealfl.network.feed import GrowingFiles
 from dealfl.worker import Journal
 from tests.network.feeding import HEADER, Following, row
 
@@ -216,3 +219,54 @@ def test_any_sequence_of_growth_rotation_and_death_loses_and_doubles_nothing(
     writer.end_line()
     one.poll()
     assert sorted(one.rows) == list(range(writer.written)), f"seed {seed}"
+
+
+def rename(one: Following) -> None:
+    one.file.rename(one.folder / "data.csv.1")
+    one.append(HEADER)
+
+
+def replace(one: Following) -> None:
+    shutil.copy(one.file, one.folder / "new")
+    (one.folder / "new").replace(one.file)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.EACCES])
+@pytest.mark.parametrize("change", [lambda _: None, Following.copy_and_truncate, rename, replace])
+def test_files_that_cannot_be_read_for_a_moment_enter_once(
+    one: Following,
+    change: Callable[[Following], None],
+    number: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    with closing(Journal(one.folder.parent / "journal.db")) as journal:
+        feed = one.feed(journal)
+        assert sum(feed.poll()) == 100
+        one.append(row(100))
+        change(one)
+        with monkeypatch.context() as patch:
+            patch.setattr(GrowingFiles, "open", fail)
+            assert sum(feed.poll()) == 0
+        one.append(row(101) if one.file.stat().st_size else HEADER + row(101))
+        assert sum(feed.poll()) + sum(feed.poll()) == 2
+    assert sorted(one.rows) == list(range(102))
+
+
+def test_a_file_that_was_rewritten_while_it_could_not_be_read_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Following(tmp_path)
+    one.append(HEADER + row(10))
+    with closing(Journal(tmp_path / "journal.db")) as journal:
+        feed = one.feed(journal)
+        assert sum(feed.poll()) == 1
+        one.copy_and_truncate()
+        one.append(HEADER + row(11))  # as long as before
+        with monkeypatch.context() as patch:
+            patch.setattr(GrowingFiles, "continues", lambda *_, **__: True)  # cannot be read
+            assert sum(feed.poll()) == 0
+        assert sum(feed.poll()) == 1
+    assert one.rows == [10, 11]

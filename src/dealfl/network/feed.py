@@ -37,6 +37,7 @@ _MAX_ROW_BYTES = 1 << 20
 _WINDOW = 1024  # bytes before a cut that its hash covers
 _CUTS = (8, 16, 24, *range(32, _WINDOW + 1, 32))
 _ROTATED = re.compile(r"[.-]\d[\d.-]*$")
+_GONE = (errno.ENOENT, errno.ESTALE)
 _HIDDEN = re.compile(r"\..*|.*(~|\.tmp|\.part|\.swp)")
 
 
@@ -138,15 +139,18 @@ class GrowingFiles:
         return hmac.digest(self._key, os.fsencode(text), "sha256").hex()[:12]
 
     def continues(self, file: File, position: Position, *, shorter: bool = False) -> bool:
-        """Return whether a file has the content that was read; a copy may be shorter."""
+        """Return whether a file has the content that was read; a copy may be shorter.
+
+        One that cannot be read now is taken for it: who reads its rows compares the content again.
+        """
         hashes = position.hashes_within(file.size)
         if not hashes or (file.size < position.offset and not shorter):
             return False
         try:
             with self.open(file) as descriptor:
                 return self.hashes(descriptor, hashes) == hashes
-        except OSError:
-            return False
+        except OSError as error:
+            return error.errno not in _GONE
 
 
 class Matching:
@@ -297,7 +301,7 @@ class Feed:
             yield from self._read(number, file)
             self._unchanged[file] = number
         except OSError as error:  # the next poll tries again
-            if error.errno not in (errno.ENOENT, errno.ESTALE):
+            if error.errno not in _GONE:
                 why = str(error.strerror)
                 self._say("a file cannot be read", why, f"{file.name} cannot be read: {why}")
 
@@ -327,6 +331,7 @@ class Feed:
                 offset = max(position.offset, head.size)
                 rows = self._rows(file, descriptor, offset)
                 if not rows:
+                    self._require_same(descriptor, position)
                     break
                 part = self._source.read(file.name, head, rows, self.worker.name)
                 end = offset + sum(map(len, rows))
@@ -338,13 +343,17 @@ class Feed:
                     bad=position.bad + part.bad.total(),
                 )
                 same = os.pread(descriptor, end - offset, offset) == b"".join(rows)
-                if not same or self._files.hashes(descriptor, position.hashes) != position.hashes:
-                    raise OSError(errno.ESTALE, "it was truncated meanwhile")
+                self._require_same(descriptor, position, same=same)
                 self.worker.ingest(part.records, (number, msgspec.json.encode(moved)))
                 self._positions[number] = moved
                 self.left_bytes -= end - position.offset
                 self._report_bad(file, position.bad, moved.bad, sorted(part.bad))
                 yield len(part.records)
+
+    def _require_same(self, descriptor: int, position: Position, *, same: bool = True) -> None:
+        """Refuse a file that does not have the content that was read."""
+        if not same or self._files.hashes(descriptor, position.hashes) != position.hashes:
+            raise OSError(errno.ESTALE, "it was truncated meanwhile")
 
     def _head(self, number: int, file: File, descriptor: int) -> Head | None:
         if number not in self._heads or not self._positions[number].offset:

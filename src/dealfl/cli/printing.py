@@ -184,7 +184,7 @@ def say(text: object, *, file: TextIO | None = None, end: str = "\n", flush: boo
 
 
 def say_state(line: str) -> None:
-    """Print a line of a process that goes on, also if the line cannot be written."""
+    """Print a line of a process that continues, also if the line cannot be written."""
     with suppress(OSError):  # a full disk
         say(f"dealfl: {line}", file=sys.stderr, flush=True)
 

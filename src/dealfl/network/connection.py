@@ -371,7 +371,7 @@ class Connection:
                 break
 
     def _end(self, error: Exception) -> None:
-        """End the connection because of a packet; the next one begins anew."""
+        """End the connection because of a packet; the next one begins from the start."""
         kind = type(error).__name__
         self._explain(f"a packet of the broker cannot be read ({kind}); is it an MQTT 5 broker?")
         self._on_disconnect(self._client)

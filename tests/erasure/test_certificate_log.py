@@ -1,6 +1,7 @@
 """The log of certificates: entries, signed heads, damage, crashes between two writes."""
 
 import random
+import string
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,16 @@ def test_lost_peaks_are_computed_from_the_log(log: CertificateLog, peaks: bytes 
         (log.folder / "peaks").write_bytes(peaks)
     assert log.append(b"more", open_signing_key(log.folder)) == len(ENTRIES)
     assert log.verify(b"more", load_keys(log.folder))[0] == len(ENTRIES)
+
+
+def test_another_spelling_of_a_signature_is_refused(log: CertificateLog) -> None:
+    """Bits behind the last byte that base64 encodes are not those of the signature."""
+    note = (log.folder / "head").read_text("utf-8")
+    body, pad = note.rstrip("=\n"), note[len(note.rstrip("=\n")) :]
+    letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
+    changed = f"{body[:-1]}{letters[letters.index(body[-1]) ^ 1]}{pad}"
+    with pytest.raises(BadBytes, match="the signature line of the log's head was changed"):
+        read_head(changed, load_keys(log.folder))
 
 
 def test_a_head_of_somebody_else_is_refused(log: CertificateLog, tmp_path: Path) -> None:

@@ -362,11 +362,14 @@ def test_a_worker_that_is_silent_after_a_restore_counts_as_behind() -> None:
     assert pair.server.workers["w"].behind == 0
     pair.server.handle([announce("gone", 0)], pair.now_s)
     pair.server.remove("gone", pair.now_s)
+    pair.server.handle([announce("busy", 0)], pair.now_s)
+    assert pair.server.workers["busy"].training
     with pair.ledger.transaction():
         pair.ledger.begin_epoch()  # as `dealfl restore` does
     pair.start_server()
     assert pair.server.workers["w"].behind > 0
     assert pair.server.workers["gone"].behind == 0, "nothing of it is awaited"
+    assert not pair.server.workers["busy"].training, "it knows of no assignment"
     pair.talk()
     assert pair.server.workers["w"].behind == 0
     pair.check()

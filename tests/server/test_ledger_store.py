@@ -46,6 +46,23 @@ def test_a_thousand_terms_and_epochs_are_remembered() -> None:
     assert set(epochs[-999:-1]) <= set(ledger.state.former_epochs)
 
 
+def test_a_request_that_is_put_again_is_the_same_entry() -> None:
+    ledger = Ledger()
+    first = ledger.erasures.put_part("r", (b"ann",), 1.0, "somebody")
+    other = ledger.erasures.put_part("r", (b"bob",), 1.0, "somebody")
+    assert first[1]
+    assert other[1]
+    assert ledger.erasures.put_part("r", (b"ann",), 2.0, "somebody") == (first[0], False)
+    assert ledger.erasures.end().number == 2
+
+
+def test_the_last_two_hundred_versions_are_listed() -> None:
+    ledger = Ledger()
+    for number in range(1, 206):
+        ledger.erasures.put_version(number, "digest", 1.0, 0)
+    assert [row.number for row in ledger.reader.versions()] == [*range(6, 206)]
+
+
 def test_parts_of_a_state_are_replaced_added_and_deleted() -> None:
     ledger = Ledger()
     ledger.put_parts("selector", {"a": b"1", "b": b"2"})

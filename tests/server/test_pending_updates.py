@@ -243,6 +243,17 @@ def test_unwritten_deltas_of_a_dropped_worker_are_gone_and_those_of_others_stay(
     )
 
 
+def test_no_byte_of_an_update_is_left_when_all_are_dropped(tmp_path: Path) -> None:
+    delta = update(1, 2).delta
+    with closing(Ledger(tmp_path / "ledger.db")) as ledger:
+        with ledger.transaction():
+            ledger.updates.put(update(1, 2))
+        assert any(delta in file.read_bytes() for file in tmp_path.iterdir())
+        with ledger.transaction():
+            ledger.updates.drop_all()
+        assert not any(delta in file.read_bytes() for file in tmp_path.iterdir())
+
+
 def test_unwritten_deltas_are_gone_when_all_are_dropped() -> None:
     ledger = Ledger()
     with ledger.transaction():

@@ -242,3 +242,25 @@ def _cases() -> list[Any]:
 @pytest.mark.usefixtures("loops")
 def test_a_call_that_is_interrupted_at_any_line_has_changed_nothing(name: str, call: str) -> None:
     assert check_every_line(CASES[name], *CALLS[call](CASES[name])) > 20
+
+
+def _names() -> list[Any]:
+    """Return learners; those whose answers keep no weights only in the soak."""
+    quick = [name for name in CASES if name.startswith("ridge") and name not in SOAKED]
+    return [pytest.param(name, marks=[] if name in quick else pytest.mark.soak) for name in CASES]
+
+
+@pytest.mark.parametrize("name", _names())
+@pytest.mark.usefixtures("loops")
+def test_an_answer_that_is_interrupted_at_any_line_leaves_the_next_one_right(name: str) -> None:
+    case = CASES[name]
+    expected = case.learned((0, 30))
+    digest, answers = expected.digest(), case.answers(expected)
+    line, raised = 1, True
+    while raised:
+        model = case.learned((0, 30))
+        raised = bool(interrupted(partial(case.answers, model), line, ERRORS[line % 2]))
+        assert same(case.answers(model), answers), f"after an error at line {line}"
+        assert model.digest() == model.statistics.digest() == digest
+        line += 1
+    assert line > 20

@@ -101,12 +101,12 @@ class RidgeWeights:
                 self.factorisations += 1
                 size = len(sides[0])
                 self._operations += size**3 // 3 + size**2 * self._targets // 2
-            self._weights = np.zeros((self.units.shape[1], self._targets))
-            solution = self._factor.solve() * self.units[1, self._design, None]
-            self._weights[self._design] = solution
+            weights = np.zeros((self.units.shape[1], self._targets))
+            weights[self._design] = self._factor.solve() * self.units[1, self._design, None]
             if self.is_shifted:
-                self._weights[0] += self.target_offset - self._offset @ self._weights[1:]
-            self._operations += len(self._weights) ** 2 * self._targets // 2
+                weights[0] += self.target_offset - self._offset @ weights[1:]
+            self._operations += len(weights) ** 2 * self._targets // 2
+            self._weights = weights  # at last: an error leaves none that are computed in part
         return self._weights
 
     def take_operations(self) -> int:

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from dealfl.errors import OutOfBounds
 from dealfl.storage import BudgetedThetaLru, Frames, Lru, Policy
+from tests.learners.test_interrupts import interrupted
 from tests.memory.arrays import (
     POLICIES,
     WIDE_PAGE,
@@ -126,6 +128,30 @@ def test_deferred_changes_wait_are_read_and_come_in_a_later_round(tmp_path: Path
         assert array.waiting == expected
     assert array.at(starts).tolist() == (starts + 1).tolist()
     array.close()
+
+
+@every_policy
+def test_an_interrupt_while_pages_move_loses_no_change(
+    policy: Callable[[int], Policy], tmp_path: Path
+) -> None:
+    expected = np.zeros(SIZE, dtype=np.int64)
+    firsts = np.arange(6) * WIDE_PAGE
+    expected[firsts] = 1 + np.arange(6)
+    for round_first in (True, False):
+        line, goes_on = 1, True
+        while goes_on:
+            frames = Frames(policy(2))
+            array = opened(tmp_path / f"{round_first} {line}", shared=frames)
+            array.put(firsts, expected[firsts])  # with a budget, most of it waits
+            move = frames.new_round if round_first else partial(array.at, firsts)
+            goes_on = interrupted(move, line, KeyboardInterrupt) is not None
+            for _ in range(2):  # as it is now, and after every page has left
+                assert np.array_equal(array.at(np.arange(SIZE)), expected), f"line {line}"
+                array.flush()
+                frames.new_round()
+            array.close()
+            line += 1
+        assert line > 5
 
 
 def test_deferred_changes_do_not_fill_the_memory(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from dealfl.errors import BadInput
 from dealfl.storage import Arc, BudgetedThetaLru, Lru, Policy, ThetaLru
 from dealfl.storage.memory import DEFERRED, HIT
 from dealfl_paper.paging import belady, count_swaps
+from tests.learners.test_interrupts import interrupted
 
 Rounds = list[list[int]]
 POLICIES: dict[str, Callable[[int], Policy]] = {
@@ -153,6 +154,23 @@ def test_a_page_that_was_touched_is_resident_and_frames_are_enough(
                 resident = (resident - {touch.victim}) | {page}
             assert resident == {p for p in range(10) if p in policy}
             assert len(resident) <= frames
+
+
+@every_policy
+@given(trace=st.lists(st.integers(0, 5), min_size=8, max_size=30), place=st.integers(0, 7))
+def test_pages_can_be_touched_after_an_interrupt(
+    make: Callable[[int], Policy], trace: list[int], place: int
+) -> None:
+    line, goes_on = 1, True
+    while goes_on:
+        policy = make(2)
+        for number, page in enumerate(trace):
+            touch = partial(policy.touch, page)
+            if number == place:
+                goes_on = interrupted(touch, line, KeyboardInterrupt) is not None
+            assert touch().deferred or page in policy
+            assert sum(page in policy for page in range(6)) <= 2
+        line += 1
 
 
 def test_only_the_share_of_theta_ever_leaves_in_a_round() -> None:

@@ -186,13 +186,14 @@ class PagedArray:
             self._frames.swaps.ins += 1
         offsets, values = self._waiting.of(page)
         if len(offsets):
-            self._waiting.drop(page)
             self._change(page, offsets, values)
+            self._waiting.drop(page)  # afterwards: an interrupt in between loses nothing
 
     def _change(self, page: int, offsets: Int64s, values: NDArray[np.integer]) -> None:
+        first = page not in self._dirty
+        self._dirty[page] = None  # before it is: an interrupt leaves no change that is not written
         self._rows[page, offsets] = values
-        if page not in self._dirty:
-            self._dirty[page] = None
+        if first:
             self._frames.note(self._first + page, changed=True)
             self._drop_cached(page)  # the private copy replaces the cached one
 

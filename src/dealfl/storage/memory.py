@@ -279,7 +279,9 @@ class Arc(Policy):
             self.again_left.popitem(last=False)
         return self._replace(from_again=False)
 
-    def _replace(self, from_again: bool) -> int:
+    def _replace(self, from_again: bool) -> int | None:
+        if len(self) < self.frames:
+            return None  # a call was interrupted after a page had left
         once = len(self.once)
         too_many = once > self.once_target or (from_again and once == self.once_target)
         if once and too_many:

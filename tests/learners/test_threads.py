@@ -1,8 +1,11 @@
 """Threads that share a learner wait for each other; a fork after compiled loops is exact."""
 
 import os
+import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor, wait
+from copy import copy, deepcopy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,6 +50,10 @@ def ask(model: Any) -> Any:
     return model.predict(ROWS[:3]) if hasattr(model, "predict") else model.similar(3, 12)
 
 
+def through_pickle(model: Learner) -> Any:
+    return pickle.loads(pickle.dumps(model))
+
+
 def change(model: Learner, examples: tuple[Any, ...], rows: range) -> None:
     """Learn every row, forget every second one, and read the model in between."""
     for row in rows:
@@ -76,6 +83,47 @@ def test_threads_that_share_a_learner_leave_what_one_thread_leaves(name: str) ->
     assert model.digest() == model.statistics.digest() == alone.digest()
     if name != "neighbours":  # whose ids depend on the order of the calls
         np.testing.assert_allclose(ask(model), ask(alone), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.usefixtures("_mode")
+def test_what_is_read_while_another_thread_changes_a_learner_is_one_state(
+    name: str, tmp_path: Path
+) -> None:
+    make, examples = KINDS[name]
+    first, rest = (tuple(each[some] for each in examples) for some in (slice(20), slice(20, 60)))
+    model, few, all_of_them = make(), make(), make()
+    for learner in (model, few):
+        learner.learn(*first)
+    all_of_them.learn(*examples)
+    states = {few.digest(), all_of_them.digest()}
+    reading = True
+
+    def go_on_changing() -> None:
+        while reading:
+            model.learn(*rest)
+            model.forget(*rest)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            changing = pool.submit(go_on_changing)
+            try:
+                for _ in range(30):
+                    model.save(tmp_path / "model")
+                    for read in (copy, deepcopy, through_pickle):
+                        assert read(model).statistics.digest() in states
+                    assert type(model).load(tmp_path / "model").digest() in states
+                    assert 0.0 <= model.change(few) <= 2.0
+                    model.derived_arrays()
+                    model.check()
+            finally:
+                reading = False
+            changing.result()
+    finally:
+        sys.setswitchinterval(before)
+    assert model.digest() == few.digest()
 
 
 @pytest.mark.parametrize("name", KINDS)

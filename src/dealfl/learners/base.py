@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from threading import RLock
 from typing import Any, ClassVar, Self, TypeVar
@@ -72,8 +73,8 @@ class Learner(ABC):
     Notes
     -----
     Threads can share a learner: each call that changes it or reads its model waits for the call
-    before. Of two changes, `last_work` is that of the later one. A process can fork, also after
-    loops were compiled, while no other thread is inside a call.
+    before, and a copy is one of its states. Of two changes, `last_work` is that of the later one.
+    A process can fork, also after loops were compiled, while no other thread is inside a call.
     """
 
     name: ClassVar[str]
@@ -312,10 +313,10 @@ class Learner(ABC):
         return work
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
+        with self._lock:  # what is copied or pickled later, another thread could change before
             state = {**self.__dict__, "_work": self.last_work}
-        del state["_lock"]
-        return state
+            del state["_lock"]
+            return deepcopy(state)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -522,7 +523,8 @@ class Learner(ABC):
         """
         other = type(self)(**self.settings)
         other.merge(before.statistics if isinstance(before, Learner) else before)
-        return _relative_change(self._derived(), other._derived())
+        with self._lock:
+            return _relative_change(self._derived(), other._derived())
 
     def derived_arrays(self) -> Arrays:
         """Return the model as named arrays, which can be saved without pickle."""
@@ -548,7 +550,8 @@ class Learner(ABC):
         sections : mapping of str to bytes, optional
             Additional sections of the file.
         """
-        everything = {**self._sections(), **(sections or {})}
+        with self._lock:
+            everything = {**self._sections(), **(sections or {})}
         SavedLearner(self.name, self.settings, everything).write(Path(path))
 
     @classmethod

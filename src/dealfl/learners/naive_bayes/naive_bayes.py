@@ -362,12 +362,13 @@ class NaiveBayes(Classifier):
 
     def derived_arrays(self) -> Arrays:
         """Return the arrays `classes`, `class_counts`, `log_priors` and `log_probabilities`."""
-        return {
-            **super().derived_arrays(),
-            "class_counts": self._state.whole("counts").low,
-            "log_priors": self.log_priors,
-            "log_probabilities": self.log_probabilities,
-        }
+        with self._lock:
+            return {
+                **super().derived_arrays(),
+                "class_counts": self._state.whole("counts").low,
+                "log_priors": self.log_priors,
+                "log_probabilities": self.log_probabilities,
+            }
 
     def _derived(self) -> SparseVector:
         classes = np.flatnonzero(self._tables()[0] > 0)

@@ -361,7 +361,7 @@ class PersonalizedPageRank(HistoryLearner):
 
     def check(self) -> None:
         """Raise `Impossible` if no set of histories has these statistics."""
-        self.check_statistics(self._state.snapshot())
+        self.check_statistics(self.statistics)
 
     def check_statistics(self, statistics: Statistics) -> None:
         """Raise `Impossible` if no set of histories has some statistics."""
@@ -511,14 +511,16 @@ class PersonalizedPageRank(HistoryLearner):
 
     def derived_arrays(self) -> Arrays:
         """Return `item_counts`, and items, count and similarity of each pair that occurs."""
-        items, pairs = self._state.whole("items").low, self._state.snapshot()["pairs"]
+        with self._lock:
+            items, pairs = self._state.whole("items").low, self._state.snapshot()["pairs"]
+            similarities = self._derived()[1]
         first, second = items_of(pairs.indices)
         return {
             "item_counts": items,
             "pair_first": first,
             "pair_second": second,
             "pair_counts": pairs.values.low,
-            "pair_similarities": self._derived()[1],
+            "pair_similarities": similarities,
         }
 
     def _derived(self) -> SparseVector:

@@ -185,7 +185,8 @@ class NormalEquations(RowLearner):
 
     def derived_arrays(self) -> Arrays:
         """Return the arrays `weights` and `bias`."""
-        return {"weights": self.weights, "bias": np.asarray(self.bias)}
+        with self._lock:
+            return {"weights": self.weights, "bias": np.asarray(self.bias)}
 
     def _change_batch(self, X: Matrix, y: object, sign: int, undo: Undo) -> Statistics:
         rows = X.shape[0]

@@ -17,6 +17,7 @@ from scipy import sparse
 import dealfl
 from dealfl import BadInput, NaiveBayes, NotLearned, PersonalizedPageRank, Tikhonov
 from dealfl.parallel import ExecutorLost
+from tests.learners.test_interrupts import interrupted
 
 pd: Any = pytest.importorskip("pandas")
 RNG = np.random.default_rng(3)
@@ -77,6 +78,18 @@ def test_forgotten_parts_were_never_there() -> None:
     with pytest.raises(NotLearned):
         dealfl.forget([(X, Y)], model)
     assert model.digest() == alone.digest()
+
+
+def test_forgetting_parts_that_is_interrupted_at_any_line_has_changed_nothing() -> None:
+    before = _alone(slice(100))
+    line, raised = 1, True
+    while raised:
+        model = dealfl.learn([(X[:100], Y[:100])], MODEL())
+        forget = partial(dealfl.forget, [(X[:10], Y[:10])], model)
+        raised = bool(interrupted(forget, line, KeyboardInterrupt))
+        assert model.digest() == (before if raised else _alone(slice(10, 100))), f"line {line}"
+        line += 5
+    assert line > 500
 
 
 def test_histories_and_classes_have_parts_too() -> None:

@@ -77,8 +77,13 @@ def learn(
     """
     total = _sum_of(parts, learner, executor, target)
     learner.merge(total.statistics)
-    if isinstance(learner, RowLearner) and isinstance(total, RowLearner) and total.feature_names:
-        learner.name_features(total.feature_names)
+    try:
+        names = total.feature_names if isinstance(total, RowLearner) else ()
+        if isinstance(learner, RowLearner) and names:
+            learner.name_features(names)
+    except BaseException:  # an interrupt
+        learner.merge(-total.statistics)
+        raise
     return learner
 
 
@@ -121,12 +126,12 @@ def forget(
     True
     """
     total = _sum_of(parts, learner, executor, target).statistics
-    learner.merge(-total)
+    empty = type(learner)(**learner.settings)
     try:
-        learner.check()
+        empty.check_statistics(learner.statistics - total)
     except Impossible as error:
-        learner.merge(total)
         raise NotLearned(f"these examples were never learned: after this, {error}") from None
+    learner.merge(-total)
     return learner
 
 

@@ -74,8 +74,7 @@ def answer(model: Any, method: str, arguments: tuple[Any, ...]) -> str | None:
     try:
         getattr(model, method)(*arguments)
     except DealError as error:
-        changed = method != "fit" and model.digest() != before
-        return f"changed by {error}" if changed else None
+        return f"changed by {error}" if model.digest() != before else None
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None

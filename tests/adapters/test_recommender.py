@@ -1,6 +1,8 @@
 """The recommender computes what brute force does, has the shape of `implicit`, and forgets."""
 
 import pickle
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone  # type: ignore[import-untyped]
 
+import dealfl.sklearn
 from dealfl.errors import BadInput, NotLearned
 from dealfl.sklearn import ItemRecommender
+from tests.learners import test_interrupts as interrupts
 
 RNG = np.random.default_rng(0)
 TABLE = (RNG.random((30, 12)) < RNG.random(12)).astype(float)
@@ -209,6 +213,36 @@ def test_an_interrupt_between_model_and_histories_changes_neither() -> None:
     assert after == before
     same = Interrupted(n_items=4).fit([[0, 1], [0, 3], [2, 3]])
     assert model.partial_fit([[0, 3]], users=[1]).learner_.digest() == same.learner_.digest()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("fit", ([[3]],)), ("partial_fit", ([[0, 3], [2]], [1, 7])), ("forget", ([0, 2],))],
+)
+def test_a_call_that_is_interrupted_at_any_line_has_changed_nothing(
+    name: str, arguments: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interrupts, "FOLDERS", str(Path(dealfl.sklearn.__file__).parent))
+
+    def fitted() -> ItemRecommender:
+        return ItemRecommender(n_items=4).fit([[0, 1], [0, 1, 2], [2, 3]])
+
+    def all_of(model: ItemRecommender) -> list[Any]:
+        return [model.digest(), {user: row.tolist() for user, row in model._learned.items()}]
+
+    expected, before = fitted(), all_of(fitted())
+    getattr(expected, name)(*arguments)
+    line, raised = 1, True
+    while raised:
+        model = fitted()
+        call = partial(getattr(model, name), *arguments)
+        raised = bool(interrupts.interrupted(call, line, KeyboardInterrupt))
+        if raised:
+            assert all_of(model) == before, f"after an error at line {line}"
+            call()
+        assert all_of(model) == all_of(expected)
+        line += 1
+    assert line > 20
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,17 @@ def real_vector(y: NDArray[Any]) -> Floats:
 # -- estimators -----------------------------------------------------------------------------------
 
 
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
+    """Set all attributes of an estimator or, on any error, none."""
+    before = estimator.__dict__.copy()
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__ = before
+        raise
+
+
 class Learned(BaseEstimator):  # type: ignore[misc]
     """An estimator whose model is a learner, made when it is fitted."""
 
@@ -229,8 +240,8 @@ class ForgettingEstimator(Learned):
                 f"fit takes X and y, not {', '.join(refused)}: exact statistics count each row "
                 "once and take no weights; give a row several times to count it more"
             )
-        self.__dict__.pop("learner_", None)  # a failed fit leaves no model
-        return self._begin(*self._checked(X, y, reset=True))
+        with all_or_nothing(self):
+            return self._begin(*self._checked(X, y, reset=True))
 
     def partial_fit(self, X: object, y: object) -> Self:
         """Learn more rows; the first call takes the bounds from the settings or from its rows.
@@ -386,10 +397,10 @@ class ForgettingClassifier(ClassifierMixin, ForgettingEstimator):  # type: ignor
             raise BadInput(
                 f"classes is {given.tolist()}; the first call set {self.classes_.tolist()}"
             )
-        rows, labels = self._checked(X, y, reset=first)
         if first:
-            return self._begin(rows, labels, given)
-        return self._change(self.learner_.learn, rows, labels)
+            with all_or_nothing(self):
+                return self._begin(*self._checked(X, y, reset=True), given)
+        return self._change(self.learner_.learn, *self._checked(X, y, reset=False))
 
     def _begin(self, X: Matrix, y: NDArray[Any], classes: NDArray[Any] | None = None) -> Self:
         self.classes_ = np.unique(y) if classes is None else classes

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 
 from dealfl.errors import BadInput, NotLearned
 from dealfl.learners import PersonalizedPageRank, as_matrix, column_array
-from dealfl.sklearn.base import Learned, without_mask
+from dealfl.sklearn.base import Learned, all_or_nothing, without_mask
 
 Floats = NDArray[np.float64]
 Items = NDArray[np.int64]
@@ -74,8 +74,9 @@ class ItemRecommender(Learned):
         ItemRecommender
             The recommender itself.
         """
-        self.__dict__.pop("learner_", None)  # a failed fit leaves no model
-        return self.partial_fit(user_items)
+        with all_or_nothing(self):
+            self.__dict__.pop("learner_", None)
+            return self.partial_fit(user_items)
 
     def partial_fit(self, user_items: object, users: ArrayLike | None = None) -> Self:
         """Learn more users; the history of a known user is replaced.
@@ -101,8 +102,7 @@ class ItemRecommender(Learned):
             raise BadInput(f"there are {len(ids)} users for {len(histories)} rows of user_items")
         n_items = columns if self.n_items is None else self.n_items
         learner = PersonalizedPageRank(n_items, self.item_order) if first else self.learner_
-        self._replace(learner, learned, dict(zip(ids, histories, strict=True)), ids)
-        return self
+        return self._replace(learner, learned, dict(zip(ids, histories, strict=True)), ids)
 
     def forget(self, users: int | ArrayLike) -> Self:
         """Remove users; the model is then equal to one that never learned their histories.
@@ -126,8 +126,7 @@ class ItemRecommender(Learned):
         ids = _distinct(users)
         for user in ids:
             self._history(user)
-        self._replace(self.learner_, self._learned, {}, ids)
-        return self
+        return self._replace(self.learner_, self._learned, {}, ids)
 
     def recommend(
         self,
@@ -204,22 +203,27 @@ class ItemRecommender(Learned):
         learned: dict[int, Items],
         new: dict[int, Items],
         users: Collection[int],
-    ) -> None:
+    ) -> Self:
         """Learn new histories and forget the old ones of some users; on any error neither."""
         old = [learned[user] for user in users if user in learned]
+        before, copies = self.__dict__.copy(), [history.copy() for history in old]
         changed = set(users)
         kept = {user: history for user, history in learned.items() if user not in changed}
         parts = [(_matrix(some, learner.n_items),) if some else () for some in (new.values(), old)]
         delta = None
         try:
             delta = learner.update(*parts)
+            for history in old:
+                history.fill(0)
             self.learner_, self._learned = learner, kept | new
+            return self  # noqa: TRY300 - an interrupt here takes back the change, too
         except BaseException:
+            self.__dict__ = before
+            for history, items in zip(old, copies, strict=True):
+                history[:] = items
             if delta is not None:
                 learner.merge(-delta)
             raise
-        for history in old:
-            history.fill(0)
 
     def _history(self, user: int) -> Items:
         if user not in self._learned:

@@ -310,3 +310,14 @@ def test_a_search_in_numpy_takes_all_rows_at_a_time() -> None:
     finally:
         sys.setprofile(None)
     assert calls["call"] + calls["c_call"] < 10 * len(X)  # of a search row by row, hundreds each
+
+
+def test_one_update_takes_the_arguments_of_learn_and_of_forget() -> None:
+    model = made()
+    model.learn(X[:9], Y[:9], [*range(50, 59)])
+    model.update(learn=(X[9:12], Y[9:12], [7, 8, 9]), forget=(None, None, [50, 58]))
+    alone = made()
+    alone.learn(X[1:8], Y[1:8], [*range(51, 58)])
+    alone.learn(X[9:12], Y[9:12], [7, 8, 9])
+    assert model.digest() == alone.digest()
+    assert [ids.tolist() for ids, _ in model.nearest(X[9:12], 1)] == [[7], [8], [9]]

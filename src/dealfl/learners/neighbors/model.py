@@ -294,10 +294,13 @@ class Neighbors(Classifier):
         return self._atomically(self._forget, X, y, ids)
 
     def _forget(self, X: object, y: object, ids: object, undo: Undo) -> Statistics:
-        slots = (
-            self._examples.slots_of(ids) if ids is not None else self._equal(self._as_points(X, y))
-        )
-        return self._changed(*self._remove(slots, undo))
+        return self._changed(*self._remove(self._slots(X, y, ids), undo))
+
+    def _slots(self, X: object, y: object, ids: object = None) -> Int64s:
+        """Return where examples are held, by id or by value."""
+        if ids is not None:
+            return self._examples.slots_of(ids)
+        return self._equal(self._as_points(X, y))
 
     def update(self, learn: tuple[Any, ...] = (), forget: tuple[Any, ...] = ()) -> Statistics:
         """Add and remove examples in one pass; on any error nothing changes."""
@@ -306,9 +309,11 @@ class Neighbors(Classifier):
     def _learn_and_forget(
         self, learn: tuple[Any, ...], forget: tuple[Any, ...], undo: Undo
     ) -> Statistics:
-        gained, lost = (self._as_points(*(part or self._no_rows)) for part in (learn, forget))
-        slots, new = self._equal(lost), self._examples.new_ids(len(gained))
-        return self._exchange(gained, new, slots, learn[0] if learn else None, undo)
+        X, y, *ids = learn or self._no_rows
+        gained = self._as_points(X, y)
+        slots = self._slots(*(forget or self._no_rows))
+        new = self._examples.new_ids(len(gained), *ids)
+        return self._exchange(gained, new, slots, X if learn else None, undo)
 
     def _update(self, points: Points, signs: Int64s, ids: Sequence[int], undo: Undo) -> Statistics:
         gained, lost, numbers = points[signs > 0], points[signs < 0], np.array(ids, np.int64)

@@ -229,5 +229,18 @@ def test_public_names_are_pinned() -> None:
         "Patches",
         "Relu",
         "Thermometer",
+        "checked_csr",
         "feature_map",
     ]
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr", "coo"])
+def test_a_sparse_table_whose_indices_do_not_fit_is_refused(form: str) -> None:
+    whole: Any = csr_array(np.ones((3, N_INPUTS)))
+    table = whole.asformat(form)
+    if form == "coo":
+        table.coords = (table.coords[0] + 99, table.coords[1])
+    else:
+        table.indices = table.indices + 99
+    with pytest.raises(BadInput, match="X is not a valid sparse table"):
+        feature_map(DECLARED["relu"], N_INPUTS).transform(table)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dealfl.errors import DealError
+from dealfl.errors import BadInput, DealError
 from dealfl.exact import CHOICE
 from dealfl.learners import (
     Learner,
@@ -89,8 +89,23 @@ def odd_sparse(table: Any) -> Iterator[tuple[str, Any]]:
         changed = whole.copy()
         vars(changed).update(arrays)
         yield name, changed
+    yield from damaged(table)
     yield "very wide", sparse.csr_array((len(table), 10**9))
     yield "one dimension", sparse.coo_array(table[0])
+
+
+def damaged(table: Any) -> Iterator[tuple[str, Any]]:
+    """Yield sparse tables with indices outside their shape, of other formats than CSR."""
+    by_columns, blocks = sparse.csc_array(table), sparse.bsr_array(table)
+    for compressed in (by_columns, blocks):
+        compressed.indices = compressed.indices + 99
+        yield f"damaged {compressed.format}", compressed
+    for axis, index in ((0, 99), (0, -5), (1, 99), (1, -5)):
+        triples = sparse.coo_array(table)
+        triples.coords = tuple(
+            each + index * (number == axis) for number, each in enumerate(triples.coords)
+        )
+        yield f"damaged coo {axis} {index}", triples
 
 
 def odd_targets(targets: Any) -> Iterator[tuple[str, Any]]:
@@ -171,3 +186,10 @@ def test_any_array_gets_an_answer_or_an_error_of_this_package(
             model.learn(*examples)
     assert not problems, "\n".join(problems)
     assert count > 400
+
+
+@pytest.mark.parametrize("classes", [None, 5, [1, [2]], np.array(1.0), ["a", 1], []])
+def test_classes_that_are_no_list_of_numbers_or_strings_are_refused(classes: Any) -> None:
+    for kind in (TikhonovClassifier, NaiveBayes, Neighbors):
+        with pytest.raises(BadInput, match="it must be a list of numbers or of strings"):
+            kind(3, classes)

@@ -6,7 +6,7 @@ A feature map is a setting of a job, declared in a table. It is never fitted to 
 from collections.abc import Mapping
 
 from dealfl.errors import BadInput
-from dealfl.features.base import FeatureMap
+from dealfl.features.base import FeatureMap, checked_csr
 from dealfl.features.columns import Bins, Identity, Thermometer
 from dealfl.features.patches import Patches
 from dealfl.features.relu import Relu
@@ -20,6 +20,7 @@ __all__ = [
     "Patches",
     "Relu",
     "Thermometer",
+    "checked_csr",
     "feature_map",
 ]
 

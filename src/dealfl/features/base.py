@@ -6,6 +6,7 @@ The input of a map is checked and read in blocks of rows, so that memory stays b
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
@@ -139,7 +140,7 @@ def table_of(X: Matrix, n_inputs: int) -> Matrix:
     Traceback (most recent call last):
     dealfl.errors.BadInput: X has 3 columns; this map takes 2
     """
-    rows = X.tocsr() if hasattr(X, "tocsr") else _as_array(X)
+    rows: Matrix = checked_csr(X, "X") if hasattr(X, "tocsr") else _as_array(X)
     if rows.ndim != 2:
         raise BadInput(f"X has shape {rows.shape}; it must have two dimensions, a row per example")
     if rows.shape[1] != n_inputs:
@@ -147,6 +148,58 @@ def table_of(X: Matrix, n_inputs: int) -> Matrix:
     if rows.dtype.kind not in "biuf":
         raise BadInput(f"X has dtype {rows.dtype}; it must hold real numbers")
     return rows
+
+
+def checked_csr(X: object, what: str) -> csr_array[Any]:
+    """Return a sparse table as CSR; scipy reads beyond arrays that do not fit each other.
+
+    Parameters
+    ----------
+    X : sparse array or matrix
+        Table in any format; it is not changed.
+    what : str
+        Its name in errors.
+
+    Returns
+    -------
+    csr_array
+        The table.
+
+    Raises
+    ------
+    BadInput
+        Its arrays do not fit each other, or it is not a table.
+    """
+    from scipy import sparse
+
+    try:
+        _require_indices(X)
+        matrix: csr_array[Any] = sparse.csr_array(X)  # type: ignore[call-overload]
+        if matrix.ndim == 2:
+            matrix.check_format(full_check=True)
+    except (
+        TypeError,
+        ValueError,
+        IndexError,
+        OverflowError,
+        AttributeError,
+        NotImplementedError,
+    ) as error:
+        raise BadInput(f"{what} is not a valid sparse table: {error}") from None
+    if matrix.ndim != 2 or matrix.indptr[-1] < 0:
+        raise BadInput(f"{what} is not a sparse table; its shape is {matrix.shape}")
+    return matrix
+
+
+def _require_indices(X: Any) -> None:  # noqa: ANN401
+    """Raise an error if a sparse table that becomes another one has indices that do not fit."""
+    if X.format in ("csc", "bsr"):
+        copy(X).check_format(full_check=True)  # which trims the arrays of what it checks
+    if X.format != "coo":
+        return
+    for indices, size in zip(X.coords, X.shape, strict=True):
+        if len(indices) != len(X.data) or np.any((indices < 0) | (indices >= size)):
+            raise ValueError("an index is outside its shape, or has no value")
 
 
 def blocks(X: Matrix, bytes_per_row: int) -> Iterator[Block]:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from dealfl.errors import BadInput
 from dealfl.exact import Statistics, Work
+from dealfl.features import checked_csr
 from dealfl.learners.base import Learner, Undo
-from dealfl.learners.inputs import as_array, checked_csr, is_sparse
+from dealfl.learners.inputs import as_array, is_sparse
 from dealfl.learners.records import Change, Record, StoredRecord
 
 if TYPE_CHECKING:
@@ -411,10 +412,13 @@ def _require_width(shape: tuple[int, ...], items: int) -> None:
 
 def _as_sequences(histories: Any) -> list[list[int]]:  # noqa: ANN401
     """Return lists of item numbers, of which none is empty."""
+    wrong = "histories must be lists of item numbers, the latest last"
+    if is_sparse(histories):  # scipy reads beyond arrays that do not fit each other
+        raise BadInput(wrong)
     try:
         sequences = [list(map(index, history)) for history in histories]
     except (TypeError, ValueError, NotImplementedError):
-        raise BadInput("histories must be lists of item numbers, the latest last") from None
+        raise BadInput(wrong) from None
     if not all(sequences):
         raise BadInput("a history is empty, so it has no last item")
     return sequences

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dealfl.errors import BadInput
 from dealfl.exact import FixedPoint
+from dealfl.features import checked_csr
 from dealfl.settings import As, Numbers
 
 if TYPE_CHECKING:
@@ -150,21 +151,6 @@ def _as_csr(X: object) -> sparse.csr_array:
     if matrix.dtype.kind in _NUMERIC and not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    return matrix
-
-
-def checked_csr(X: object, what: str) -> sparse.csr_array:
-    """Return a sparse table as CSR; scipy reads beyond arrays that do not fit each other."""
-    from scipy import sparse
-
-    try:
-        matrix: sparse.csr_array = sparse.csr_array(X)  # type: ignore[call-overload]
-        if matrix.ndim == 2:
-            matrix.check_format(full_check=True)
-    except (TypeError, ValueError, IndexError, OverflowError, NotImplementedError) as error:
-        raise BadInput(f"{what} is not a valid sparse table: {error}") from None
-    if matrix.ndim != 2 or matrix.indptr[-1] < 0:
-        raise BadInput(f"{what} is not a sparse table; its shape is {matrix.shape}")
     return matrix
 
 
@@ -413,11 +399,15 @@ class Labels:
     """
 
     def __init__(self, classes: ArrayLike | Sequence[object]) -> None:
-        given = list(classes)  # type: ignore[arg-type]
-        values = np.array(given)
+        wrong = f"classes is {classes!r}; it must be a list of numbers or of strings"
+        try:
+            given = list(classes)  # type: ignore[arg-type]
+            values = np.array(given)
+        except (TypeError, ValueError):
+            raise BadInput(wrong) from None
         plain = values.ndim == 1 and len(values) and values.dtype.kind in _NUMERIC + "U"
         if not plain or values.tolist() != given:
-            raise BadInput(f"classes is {given!r}; it must be a list of numbers or of strings")
+            raise BadInput(wrong)
         self.values: NDArray[Any] = values
         self._order = np.argsort(values, kind="stable")
         self._sorted = values[self._order]

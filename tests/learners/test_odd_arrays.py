@@ -43,6 +43,7 @@ def odd_tables(table: Any) -> Iterator[tuple[str, Any]]:
     yield "integers of 70 bits", [[2**70] * table.shape[1]] * len(table)
     yield "integers of 400 digits", [[10**400] * table.shape[1]] * len(table)
     yield "unsigned", np.full(table.shape, 2**64 - 1, np.uint64)
+    yield "beyond float64", np.full(table.shape, np.finfo("g").max)
     yield "smallest", np.full(table.shape, -(2**63), np.int64)
     yield "masked", np.ma.array(table, mask=np.eye(*table.shape) > 0)
     yield "matrix", table.view(np.matrix)
@@ -118,6 +119,7 @@ def odd_targets(targets: Any) -> Iterator[tuple[str, Any]]:
     for value in (2**70, 10**400, np.nan, np.inf, None, "a", b"1", [1], object(), Decimal("sNaN")):
         yield repr(value)[:15], [value] * 6
     yield "unsigned", np.full(6, 2**64 - 1, np.uint64)
+    yield "beyond float64", np.full(6, np.finfo("g").max)
     yield "sparse", sparse.csr_array(targets[None].astype(float))
     things: tuple[Any, ...] = (None, 5, "abcdef", {}, np.array(1))
     for thing in things:

@@ -174,7 +174,9 @@ def dense_blocks(X: Matrix, rows: int) -> Iterator[tuple[int, Floats]]:
     for first in range(0, X.shape[0], rows):
         part = X[first : first + rows]
         dense = part if isinstance(part, np.ndarray) else part.toarray()
-        yield first, np.asarray(dense, dtype=np.float64)
+        with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf
+            block = np.asarray(dense, dtype=np.float64)
+        yield first, block
 
 
 def as_vector(y: object, rows: int | None, what: str = "y") -> NDArray[Any]:

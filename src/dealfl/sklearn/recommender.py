@@ -265,7 +265,8 @@ def _histories_of(user_items: object) -> tuple[list[Items], int]:
     try:
         table = table if sparse.issparse(table) else column_array(table)
         table = table.reshape(1, -1) if table.ndim == 1 else table
-        matrix = sparse.csr_array(as_matrix(table, table.shape[-1]).astype(np.float64))
+        with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf
+            matrix = sparse.csr_array(as_matrix(table, table.shape[-1]).astype(np.float64))
     except (TypeError, ValueError, IndexError, OverflowError, NotImplementedError) as error:
         raise BadInput(f"user_items is no table of numbers with a row per user: {error}") from None
     if not np.isfinite(matrix.data).all():

@@ -509,7 +509,8 @@ class Tikhonov(NormalEquations):
         targets = as_vector(y, rows)
         if targets.dtype.kind not in "biuf":
             raise BadInput(f"y holds {targets.dtype} values; it must hold real numbers")
-        return targets.astype(np.float64)
+        with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf
+            return targets.astype(np.float64)
 
     def _target_columns(self, y: object, rows: int) -> Int64s:
         return self._target_grid.quantise(self._target_values(y, rows)[:, None], clip=self._clip)

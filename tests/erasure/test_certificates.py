@@ -57,6 +57,7 @@ def test_a_changed_bit_is_found_everywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "named"),
     [
+        (b"urn:dealfl:erasure:v1", b"urn:dealfl:erasure:v2", "the payload was changed; the state"),
         (b'"persons":', b'"parsons":', "the payload was changed; the statement is not that of"),
         (ERASURE.requested_by.encode(), b"somebody else", "one of them was changed"),
     ],

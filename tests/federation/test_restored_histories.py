@@ -360,10 +360,10 @@ def test_a_worker_that_is_silent_after_a_restore_counts_as_behind() -> None:
     pair = Pair()
     pair.learn("ann")
     assert pair.server.workers["w"].behind == 0
-    pair.server.handle([announce("gone", 0)], pair.now_s)
-    pair.server.remove("gone", pair.now_s)
     pair.server.handle([announce("busy", 0)], pair.now_s)
     assert pair.server.workers["busy"].training
+    pair.server.handle([announce("gone", 0)], pair.now_s)
+    pair.server.remove("gone", pair.now_s)
     with pair.ledger.transaction():
         pair.ledger.begin_epoch()  # as `dealfl restore` does
     pair.start_server()

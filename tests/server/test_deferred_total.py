@@ -7,9 +7,9 @@ import pytest
 
 from dealfl.learners import statistics_of
 from dealfl.server import Ledger, Server, sums
+from dealfl.worker import Record
 from tests.federation.parts import (
     Connect,
-    Record,
     announce,
     bayes,
     examples,

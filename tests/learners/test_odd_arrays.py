@@ -107,6 +107,12 @@ def damaged(table: Any) -> Iterator[tuple[str, Any]]:
             each + index * (number == axis) for number, each in enumerate(triples.coords)
         )
         yield f"damaged coo {axis} {index}", triples
+    for name in ("data", "indices", "indptr"):
+        whole = getattr(sparse.csr_array(table), name)
+        for part in (whole.astype(float), whole.astype(np.uint64), whole.tolist(), None):
+            rows = sparse.csr_array(table)
+            setattr(rows, name, part)
+            yield f"{name} of {type(part)}", rows
 
 
 def odd_targets(targets: Any) -> Iterator[tuple[str, Any]]:

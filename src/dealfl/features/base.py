@@ -192,7 +192,11 @@ def checked_csr(X: object, what: str) -> csr_array[Any]:
 
 
 def _require_indices(X: Any) -> None:  # noqa: ANN401
-    """Raise an error if a sparse table that becomes another one has indices that do not fit."""
+    """Raise an error if indices are no integers, or do not fit a table that becomes another one."""
+    for name in ("indices", "indptr") if X.format in ("csr", "csc", "bsr") else ():
+        kind = np.asarray(getattr(X, name)).dtype
+        if kind.kind != "i":
+            raise ValueError(f"its {name} are {kind}, not int32 or int64")
     if X.format in ("csc", "bsr"):
         copy(X).check_format(full_check=True)  # which trims the arrays of what it checks
     if X.format != "coo":

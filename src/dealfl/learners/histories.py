@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter, index
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +30,7 @@ Replaced = tuple[set[int], set[int], set[int]]  # items of an owner that stay, a
 _OWNER, _BODY = attrgetter("owner"), attrgetter("body")
 _FLOATS, _ONE = np.dtype(np.float64), np.ones(1).tobytes()
 _CSR = ("csr_array", "csr_matrix")
+_INDICES = (np.dtype(np.int32), np.dtype(np.int64))
 _SHORT = 1000  # items of a history
 _decode_item = msgspec.msgpack.Decoder(int).decode
 
@@ -353,8 +355,9 @@ class Batch(NamedTuple):
 def as_batch(histories: object, items: int) -> Batch:
     """Return a copy of histories as arrays; whether a sparse row is a set is not checked yet."""
     table: Any = histories
-    if type(table).__name__ in _CSR and is_sparse(table) and _is_table_of_ones(table, items):
-        return Batch(table.indptr.astype(np.int64), table.indices.astype(np.int64))
+    with suppress(AttributeError, TypeError):  # a damaged table, which is named below
+        if type(table).__name__ in _CSR and is_sparse(table) and _is_table_of_ones(table, items):
+            return Batch(table.indptr.astype(np.int64), table.indices.astype(np.int64))
     return as_histories(histories, items)
 
 
@@ -394,8 +397,9 @@ def as_histories(histories: object, items: int) -> Batch:
 
 
 def _from_sparse(histories: Any, items: int) -> Batch:  # noqa: ANN401
-    if type(histories).__name__ in _CSR:
-        require_items(histories.indices, items)
+    numbers = getattr(histories, "indices", None)
+    if type(histories).__name__ in _CSR and getattr(numbers, "dtype", None) in _INDICES:
+        require_items(numbers, items)
     matrix = checked_csr(histories, "histories")
     if np.any(matrix.data == 0):
         matrix = matrix.copy()

@@ -64,7 +64,8 @@ def require_integer(value: object, name: str, low: int, high: int) -> int:
     """
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or not low <= int(value) <= high:  # type: ignore[call-overload]
-        raise BadInput(f"{name} is {value!r}; it must be a whole number from {low} to {high}")
+        shown = "a sparse table" if is_sparse(value) else repr(value)
+        raise BadInput(f"{name} is {shown}; it must be a whole number from {low} to {high}")
     return int(value)  # type: ignore[call-overload,no-any-return]
 
 

@@ -178,3 +178,7 @@ def test_a_spread_grows_until_it_is_beyond_any_reward() -> None:
     growth = spread_growth(0.5)
     assert growth[0] == 1.0
     assert growth[-1] >= 1e8 > growth[-2]
+
+
+def test_a_spread_that_does_not_grow_has_one_factor() -> None:
+    assert spread_growth(1.0).tolist() == [1.0]

@@ -167,7 +167,7 @@ class _Socket:
         client = self._client
         until_s = self._loop.time() + _GOODBYE_S
         client.disconnect(ReasonCode(PacketTypes.DISCONNECT, identifier=4))
-        while client.want_write() and client.socket() is not None:
+        while client.socket() is not None:
             if client.loop_write() != paho.MQTT_ERR_SUCCESS or self._loop.time() > until_s:
                 break
             await asyncio.sleep(0.001)

@@ -1,0 +1,99 @@
+"""Brokers that stand still, or take little at a time."""
+
+import asyncio
+import random
+import socket
+from collections import Counter
+
+import pytest
+
+from dealfl.network import Credentials
+from dealfl.network.connection import Connection
+
+ACCEPTED = b"\x20\x03\x00\x00\x00"  # CONNACK
+ACCEPTED_FEW = b"\x20\x06\x00\x00\x03\x21\x00\x03"  # with a receive maximum of 3
+PUBLISH = 3
+
+
+def where(port: int) -> Credentials:
+    return Credentials(host="127.0.0.1", port=port, job="test", user="w1", password="x")
+
+
+def types_of(packets: bytes) -> Counter[int]:
+    """Return the types of small packets."""
+    types = Counter[int]()
+    while packets:
+        types[packets[0] >> 4] += 1
+        packets = packets[2 + packets[1] :]
+    return types
+
+
+def test_a_broker_gets_no_more_at_once_than_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "random", lambda: 0.0)  # no pause before it connects again
+    heard = list[bytes]()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_000)
+        writer.write(ACCEPTED_FEW)
+        heard.append(await reader.read())
+        writer.close()
+
+    async def run() -> None:
+        stopped = asyncio.Event()
+        listener = await asyncio.start_server(answer, "127.0.0.1", 0)
+
+        def connected() -> None:
+            for _ in range(5):
+                connection.publish("topic", b"")
+
+        broker = where(listener.sockets[0].getsockname()[1])
+        connection = Connection([broker], connected, lambda _: None)
+        running = asyncio.ensure_future(connection.run(stopped))
+        while not connection.is_up:
+            assert len(heard) < 2, "it connects again and again"
+            await asyncio.sleep(0.001)
+        stopped.set()
+        await running
+        while len(heard) < 2:
+            await asyncio.sleep(0.001)
+        listener.close()
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+    assert [types_of(each)[PUBLISH] for each in heard] == [0, 3]
+
+
+def test_after_a_broker_that_reads_nothing_the_next_one_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The system gives the number of the closed socket to the next one."""
+    monkeypatch.setattr("dealfl.network.connection._GOODBYE_S", 0.01)
+
+    async def run(listener: socket.socket) -> None:
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+
+        def connected() -> None:
+            connection.publish("topic", bytes(1 << 24))
+
+        connection = Connection(
+            [where(listener.getsockname()[1])], connected, lambda _: None, is_prompt=lambda: True
+        )
+        running = asyncio.ensure_future(connection.run(stopped))
+        deaf, _ = await loop.sock_accept(listener)
+        while not connection.is_open:
+            await asyncio.sleep(0.001)
+        connection.rest()
+        while connection.is_open:
+            await asyncio.sleep(0.001)
+        connection.resume()
+        broker, _ = await loop.sock_accept(listener)
+        await loop.sock_sendall(broker, ACCEPTED)
+        while not connection.is_up:
+            await asyncio.sleep(0.001)
+        stopped.set()
+        await running
+        deaf.close()
+        broker.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        asyncio.run(asyncio.wait_for(run(listener), 60))

@@ -84,10 +84,12 @@ class PredictSocket:
             if self._path.is_socket():  # of a process that was killed
                 with socket.socket(socket.AF_UNIX) as probe:
                     if probe.connect_ex(path) == 0:
+                        listener.close()
                         raise BadInput(f"{path}: another process answers there; use another path")
                 self._path.unlink()
             listener.bind(path)
         except OSError as error:
+            listener.close()
             raise BadInput(f"{path} cannot be a socket: {error}; use another path") from error
         finally:
             os.umask(mask)

@@ -6,6 +6,7 @@ import ssl
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -195,6 +196,25 @@ def test_who_is_revoked_is_disconnected_and_kept_out(
     again = running.enrol("w1")
     assert refused(Stranger(where).connect)
     assert not refused(Stranger(again).connect)
+
+
+def test_the_certificate_that_ends_the_connection_of_a_revoked_device_is_revoked_too(
+    secure: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, used = secure.broker, list[Credentials]()
+    secure.enrol("w1")
+    issue = broker._issue
+
+    def note(name: str) -> Credentials:
+        used.append(issue(name))
+        return used[-1]
+
+    monkeypatch.setattr(broker, "_issue", note)
+    broker.revoke("w1")
+    device = Stranger(used[-1])
+    with suppress(OSError):
+        device.connect()
+    assert not device.answer
 
 
 def test_a_session_of_tls_does_not_outlive_its_certificate(secure: RunningBroker) -> None:

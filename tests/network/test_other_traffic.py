@@ -32,11 +32,12 @@ def looking(net: NetTree) -> InterfaceCounters:
     ("received", "sent", "is_active"),
     [(900, 100, True), (0, 1_000, True), (10**6, 1, True), (10**6, 0, False), (99, 900, False)],
 )
+@pytest.mark.parametrize("name", ["wlan0", "rmnet_data0"])
 def test_an_interface_is_active_if_it_sends_and_carries_enough(
-    net: NetTree, received: int, sent: int, is_active: bool
+    net: NetTree, name: str, received: int, sent: int, is_active: bool
 ) -> None:
     counters = looking(net)
-    net.carry("rmnet_data0", received, sent)
+    net.carry(name, received, sent)
     assert counters.look() == is_active
     assert not counters.look(), "nothing since"
 

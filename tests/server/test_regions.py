@@ -11,7 +11,17 @@ from dealfl.erasure import hash_request, owner_hash
 from dealfl.errors import BadInput
 from dealfl.learners import NaiveBayes
 from dealfl.protocol import Message, Published, Step
-from dealfl.protocol.messages import Announce, Assignment, Erase, Erased, Receipt, Update, Welcome
+from dealfl.protocol.messages import (
+    Announce,
+    Assignment,
+    Declined,
+    Erase,
+    Erased,
+    Fetch,
+    Receipt,
+    Update,
+    Welcome,
+)
 from dealfl.server import FromParent, Ledger, Region, Rules, Server
 from dealfl.server.selection import Everyone
 from tests.federation.parts import KEY, announce, bayes, examples, update
@@ -198,7 +208,33 @@ def test_a_request_is_fulfilled_when_the_parent_has_confirmed_the_sum_and_the_an
     assert top.workers["r"].forgotten == 1
 
 
-def test_a_request_that_is_made_again_does_not_make_a_region_look_restored() -> None:
+def test_the_ledger_is_compacted_when_the_parent_has_the_sum_without_the_erased() -> None:
+    """The update that was on its way says what they had."""
+    top, ledger = root(), Ledger()
+    below = joined(top, ledger)
+    learn(top, below, count=8)
+    below.handle([FromParent(order_to_erase(top, "ann"))], 2.0)
+    forgot = announce("w", 1, sequence=2, erased=(ledger.erasures.end(),))
+    said = up(below.handle([forgot, update(2, -8, name="w", delta=-examples(8))], 3.0))
+    said += up(below.handle([], 90.0))
+    (negative,) = [m for m in said if isinstance(m, Update)]
+    receipts = top.handle([negative], 91.0).messages
+    ledger.compact()
+    assert asked_to_compact(ledger) is None
+    below.handle([FromParent(m) for m in receipts if m.worker == "r"], 92.0)
+    assert asked_to_compact(ledger) == ("now",)
+
+
+def asked_to_compact(ledger: Ledger) -> Any:
+    """Return the request of a compaction, which a database in memory keeps."""
+    asked = "SELECT CAST(value AS TEXT) FROM settings WHERE name = 'compact'"
+    return ledger.execute(asked).fetchone()
+
+
+@pytest.mark.parametrize("is_made_again", [True, False])
+def test_a_restart_or_a_request_that_is_made_again_does_not_make_a_region_look_restored(
+    is_made_again: bool,
+) -> None:
     """A region that must prove its answer again had fulfilled less, as an older copy has."""
     top, ledger = root(), Ledger()
     below = joined(top, ledger)
@@ -207,7 +243,7 @@ def test_a_request_that_is_made_again_does_not_make_a_region_look_restored() -> 
     assert top.workers["r"].forgotten == 1
     again = region(ledger)
     again.meet(top.path, top.schema_digest)
-    exchange(top, again, FromParent(order), now_s=2.0)
+    exchange(top, again, *[FromParent(order)] * is_made_again, now_s=2.0)
     assert (top.workers["r"].forgotten, top.workers["r"].incarnation) == (1, 1)
 
 
@@ -265,6 +301,30 @@ def test_a_region_publishes_the_roots_versions_under_its_own_numbers() -> None:
     said = exchange(top, again, now_s=3.0)
     assert [m.version for m in said if isinstance(m, Published)] in ([], [own.number])
     assert again.reader.last_version() == own, "a restart is no new version"
+
+
+def test_a_version_that_arrives_as_a_difference_is_relayed_whole() -> None:
+    top = root(None, "r", "s")
+    below, other = joined(top), joined(top, name="s")
+    learn(top, below, count=8)
+    held = top.reader.last_version()
+    assert held is not None
+    learn(top, other)
+    fetch = Fetch(job="job", worker="r", epoch=top.epoch, version=held.number)
+    (whole,) = (m for m in top.handle([fetch], 2.0).messages if isinstance(m, Published))
+    difference = replace(whole, base=held.number, statistics=examples(2).to_bytes())
+    said = below.handle([FromParent(difference)], 3.0).messages
+    assert [m.statistics for m in said if isinstance(m, Published)] == [whole.statistics]
+    assert not [m for m in said if isinstance(m, Fetch)], "it needs nothing else"
+
+
+def test_a_region_without_news_says_so_when_it_is_selected() -> None:
+    top = root()
+    below = joined(top)
+    learn(top, below)
+    order = Assignment(job="job", worker="r", epoch=top.epoch, round=99, deadline_s=9.0)
+    said = below.handle([FromParent(order)], 3.0).messages
+    assert [m.reason for m in said if isinstance(m, Declined)] == ["nothing new"]
 
 
 def test_a_worker_cannot_speak_for_the_parent() -> None:

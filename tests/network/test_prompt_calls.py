@@ -167,6 +167,22 @@ def test_a_call_does_not_wait_for_the_brokers_answers(broker: RunningBroker) -> 
     assert one.learned == 9
 
 
+def test_it_is_known_whether_a_call_is_over(broker: RunningBroker) -> None:
+    """A process that lives for one call ends then."""
+
+    async def test(one: Sleeping) -> None:
+        await one.call()
+        assert one.end.asleep.is_set()
+        calling = asyncio.ensure_future(one.call())
+        async with asyncio.timeout(PATIENT_S):
+            while one.end.asleep.is_set():
+                await asyncio.sleep(0)
+        await calling
+        assert one.end.asleep.is_set()
+
+    sleeping(broker, test)
+
+
 @pytest.mark.parametrize("what", ["epoch", "connection"])
 def test_a_server_that_is_not_where_it_was_is_found(broker: RunningBroker, what: str) -> None:
     async def test(one: Sleeping) -> None:

@@ -131,12 +131,14 @@ def test_a_rider_that_loses_its_connection_waits_for_the_next_ride() -> None:
     assert calls(one, 40.0)
 
 
-@pytest.mark.parametrize(("waiting", "served"), [(5, True), (4, False)])
+@pytest.mark.parametrize(
+    ("least", "waiting", "served"), [(5, 5, True), (5, 4, False), (1, 1, True), (1, 0, False)]
+)
 def test_the_server_takes_a_rider_with_enough_examples_for_an_update(
-    waiting: int, served: bool
+    least: int, waiting: int, served: bool
 ) -> None:
     one = server(
-        min_waiting=12, min_examples_per_update=5, max_wait_s=1000.0, ttl_s=60.0,
+        min_waiting=12, min_examples_per_update=least, max_wait_s=1000.0, ttl_s=60.0,
         ride_along=True, ride_wait_s=200.0,
     )  # fmt: skip
     one.handle([announce("w", waiting=0, sleeps=True, epoch=one.epoch)], 0.0)

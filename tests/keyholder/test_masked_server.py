@@ -11,9 +11,9 @@ from dealfl.errors import BadBytes, BadInput
 from dealfl.keyholder import KeyholderJournal
 from dealfl.keyholder import keyholder as keyholder_module
 from dealfl.learners import statistics_of
-from dealfl.masks import SERVER, Masker, Ring, Total
+from dealfl.masks import SERVER, Asker, Masker, Ring, Total
 from dealfl.protocol import MaskedUpdate, Update
-from dealfl.server import Ledger, MaskState, Server, masked, rebuild_total
+from dealfl.server import Ledger, MaskState, Privacy, Server, masked, rebuild_total
 from dealfl.server.selection import Everyone
 from dealfl.simulate import Network
 from dealfl.worker import Journal, State
@@ -408,3 +408,14 @@ def test_more_workers_than_fit_the_integers_are_refused_until_there_is_room(lost
     if lost == "back":
         assert "max_workers" in rows["w0"].flag
         assert calm.ledger.updates.count_stored(rows["w0"]) == 0
+
+
+def test_a_server_with_wider_integers_asks_for_all_sums_again_even_if_it_is_killed_first() -> None:
+    calm = Calm(0)
+    calm.bring()
+    before = {name: row.incarnation for name, row in calm.simulation.server.workers.items()}
+    privacy = Privacy(Asker(calm.enrolments[SERVER]), "job", cohort=COHORT, bits=128)
+    for _ in range(2):
+        one = Server("job", make, calm.ledger, calm.rules, Everyone(), privacy)
+    after = {name: row.incarnation for name, row in one.workers.items()}
+    assert after == {name: incarnation + 1 for name, incarnation in before.items()} != {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -14,6 +15,7 @@ from dealfl.network import Credentials, ServerEnd, WorkerEnd
 from dealfl.network.topics import Topics
 from dealfl.server import Ledger, Rules, Server
 from dealfl.server.selection import Everyone
+from dealfl.storage.logs import LOG
 from dealfl.worker import Journal, Worker
 from tests.federation.parts import KEY, FixedMeter, bayes, row
 from tests.network.brokers import JOB, RunningBroker, free_port
@@ -165,6 +167,16 @@ def test_a_call_does_not_wait_for_the_brokers_answers(broker: RunningBroker) -> 
 
     one = sleeping(broker, test)
     assert one.learned == 9
+
+
+def test_a_worker_logs_what_it_does_in_a_call(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, LOG.name):
+        sleeping(broker, Sleeping.call)
+    told = [record.getMessage() for record in caplog.records]
+    steps = [each for each in told if "connect" not in each]
+    assert steps == ["selected", "update sent", "update counted"]
 
 
 def test_it_is_known_whether_a_call_is_over(broker: RunningBroker) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
@@ -113,15 +114,15 @@ def test_a_dead_node_of_a_cluster_is_passed_over(broker: RunningBroker) -> None:
 def test_a_topic_that_the_broker_refuses_is_named(
     broker: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = "dealfl/v1/other/0/up/w1/w1"
+    topic, own = "dealfl/v1/other/0/up/w1/w1", "dealfl/v1/test/0/up/w1/w1"
 
     async def run() -> None:
         stopped = asyncio.Event()
-        done: list[int] = []
+        done: list[str] = []
 
         def connected() -> None:
-            for _ in range(3):
-                connection.publish(topic, b"", done=lambda: done.append(1))
+            for each in (topic, own, topic):
+                connection.publish(each, b"", done=partial(done.append, each))
 
         connection = Connection([broker.enrol("w1")], connected, lambda _: None)
         task = asyncio.ensure_future(connection.run(stopped))
@@ -129,7 +130,7 @@ def test_a_topic_that_the_broker_refuses_is_named(
         stopped.set()
         await task
         assert connection.refused == {topic: "Not authorized"}
-        assert not done, "the broker does not have it"
+        assert done == [own], "the broker does not have the others"
 
     with caplog.at_level(logging.WARNING, "dealfl.network"):
         asyncio.run(run())

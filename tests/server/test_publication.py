@@ -189,3 +189,13 @@ def test_a_version_after_a_failed_commit_has_the_statistics_of_its_own_state() -
     versions = [message for message in sent if isinstance(message, Published)]
     assert [(m.version, m.digest) for m in versions] == 2 * [(2, examples(11).digest())]
     assert [m.statistics for m in versions] == 2 * [examples(11).to_bytes()]
+
+
+def test_what_counts_after_the_last_round_is_published_once_when_the_job_ends() -> None:
+    one = after_one_round()
+    one.handle([update(1, name="x", round=1)], 2.0)
+    for now_s in (3.0, 4.0):
+        one.publish_last(now_s)
+        version = one.reader.last_version()
+        assert version is not None
+        assert (version.number, version.digest) == (2, one.model.digest())

@@ -132,7 +132,7 @@ def _worth_its_price(row: WorkerRow, rules: Rules, predictions: Predictions) -> 
 
 def find_rest_s(row: WorkerRow, rules: Rules, now_s: float) -> float:
     """Return how long a worker can sleep: none of its examples waits longer than `max_wait_s`."""
-    if row.waiting < max(rules.min_examples_per_update, 1):
+    if row.waiting < rules.min_examples_per_update:
         return rules.max_wait_s
     left_s = row.waiting_since_s + rules.max_wait_s - now_s
     return 0.0 if now_s - row.waiting_since_s >= rules.max_wait_s - EARLY_S else left_s

@@ -164,7 +164,7 @@ class Rounds:
             return []
         waiting = find_call_size(row, self.rules, self.predictions)
         within_s = find_rest_s(row, self.rules, now_s)
-        rides = row.rides and row.waiting >= max(self.rules.min_examples_per_update, 1)
+        rides = row.rides and row.waiting >= self.rules.min_examples_per_update
         if row.waiting >= waiting or rides or not within_s:
             self._called = True
             return []
@@ -294,7 +294,7 @@ class Rounds:
         number = self._ledger.rounds.find_unanswered(worker, known)
         if number is None or row.busy_until_s <= now_s:
             return []
-        fewest = max(self.rules.min_examples_per_update, 1)
+        fewest = self.rules.min_examples_per_update
         waits = row.sleeps and row.waiting < fewest  # for its next call
         until_s = now_s + self.rules.ttl_s
         until_s = until_s + self.rules.max_wait_s if waits else min(row.busy_until_s, until_s)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from dealfl.errors import BadBytes, WriteFailed
 from dealfl.network.connection import Delivery
-from dealfl.network.pump import RealPump
+from dealfl.network.pump import RealPump, carry
 from dealfl.network.server_end import Quota, Reading, Turns, _Inbox
 from dealfl.protocol.messages import Fetch, Message, Step
 
@@ -181,3 +182,25 @@ def test_packets_of_a_sender_are_finished_in_order_and_a_bad_one_is_refused_as_a
     desk.add("w", counted("w", 64, []))
     desk.take(1)
     assert desk.finished[-1] == ("w", 64), "turns begin again"
+
+
+def test_connections_are_closed_when_their_process_is_cancelled() -> None:
+    closed: list[int] = []
+
+    class Open:
+        async def run(self, stopped: asyncio.Event) -> None:
+            await stopped.wait()
+            closed.append(1)
+
+    async def run() -> None:
+        connection: Any = Open()
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        carrying = asyncio.ensure_future(carry([connection], [], failed, asyncio.Event()))
+        await asyncio.sleep(0)
+        carrying.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert closed == [1]
+        assert carrying.cancelled()
+
+    asyncio.run(run())

@@ -1,5 +1,6 @@
 """What can be promised: the few sets that are looked at against all sets there are."""
 
+import math
 from collections import Counter
 from itertools import combinations
 
@@ -9,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dealfl.server.selection import FairUpperConfidence
-from dealfl.server.selection.feasibility import capacities, find_excess, kept_share
+from dealfl.server.selection.feasibility import (
+    capacities,
+    estimate_availability,
+    find_excess,
+    kept_share,
+)
 from tests.selection.playing import candidates, play, save
 
 
@@ -63,6 +69,12 @@ def test_capacities_are_expectations() -> None:
     for count in (1, 2, 3, 9):
         expected = [capacity(awake[:size], count) for size in range(1, 5)]
         assert capacities(np.array(awake), count).tolist() == pytest.approx(expected)
+
+
+def test_an_estimated_availability_is_optimistic() -> None:
+    awake, rounds = np.array([0, 5, 10, 0], np.int32), np.array([10, 10, 10, 0], np.int32)
+    expected = [0.1, 0.5 + 2 * math.sqrt(0.5 * 0.5 / 10) + 0.1, 1.0, 1.0]
+    assert estimate_availability(awake, rounds).tolist() == pytest.approx(expected)
 
 
 def test_too_many_promises_are_reported_and_the_modest_get_theirs() -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadBytes, BadInput
-from dealfl.keyholder import KeyholderJournal
+from dealfl.keyholder import KeyholderJournal, KeyholderRules
 from dealfl.keyholder import keyholder as keyholder_module
 from dealfl.learners import statistics_of
 from dealfl.masks import SERVER, Asker, Masker, Ring, Total
@@ -106,6 +106,20 @@ def test_without_a_keyholder_updates_wait_and_nothing_is_lost() -> None:
     assert calm.masks.request is None
     assert not calm.simulation.server.model.statistics.is_zero
     assert calm.digest_with_waiting() == calm.central_digest()
+
+
+def test_updates_that_are_too_few_count_as_soon_as_the_keyholder_takes_fewer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chaos_module, "KeyholderRules", lambda cohort: KeyholderRules(cohort + 9))
+    calm = Calm(0)
+    calm.bring()
+    assert calm.simulation.server.model.statistics.is_zero
+    assert "an opening needs" in calm.masks.problem
+    monkeypatch.setattr(chaos_module, "KeyholderRules", KeyholderRules)
+    calm.start_keyholder()
+    calm.simulation.run(calm.simulation.now_s + 10.0)
+    assert not calm.simulation.server.model.statistics.is_zero
 
 
 @pytest.mark.parametrize("masks", [b"", b"short", bytes(1 << 20)])

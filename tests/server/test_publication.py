@@ -199,3 +199,11 @@ def test_what_counts_after_the_last_round_is_published_once_when_the_job_ends() 
         version = one.reader.last_version()
         assert version is not None
         assert (version.number, version.digest) == (2, one.model.digest())
+
+
+def test_a_version_is_not_repeated_after_a_start_if_something_has_counted_since() -> None:
+    ledger = Ledger()
+    after_one_round(ledger).handle([update(1, name="x", round=1)], 2.0)
+    again = server(ledger, rounds=1, publish_every_s=100.0)
+    assert again._rounds.publication.repeat(3.0) == []
+    assert digests(again.handle([], 101.0).messages) == [examples(3).digest()]

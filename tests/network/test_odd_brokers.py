@@ -97,3 +97,36 @@ def test_after_a_broker_that_reads_nothing_the_next_one_is_heard(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         asyncio.run(asyncio.wait_for(run(listener), 60))
+
+
+def test_what_was_published_is_sent_before_the_connection_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dealfl.network.connection._GOODBYE_S", 60.0)
+    size_bytes = 1 << 24  # more than a socket holds
+    published, heard = asyncio.Event(), list[bytes]()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await published.wait()
+        heard.append(await reader.read())
+        writer.close()
+
+    async def run() -> None:
+        stopped = asyncio.Event()
+        listener = await asyncio.start_server(answer, "127.0.0.1", 0)
+
+        def connected() -> None:
+            connection.publish("topic", bytes(size_bytes))
+            stopped.set()
+            published.set()
+
+        broker = where(listener.sockets[0].getsockname()[1])
+        connection = Connection([broker], connected, lambda _: None, is_prompt=lambda: True)
+        await connection.run(stopped)
+        while not heard:
+            await asyncio.sleep(0.001)
+        listener.close()
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+    assert len(heard[0]) > size_bytes
+    assert heard[0].endswith(b"\xe0\x01\x04"), "DISCONNECT, which lets the broker publish the will"

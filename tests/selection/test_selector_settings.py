@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from dealfl.errors import BadInput, UnknownName
-from dealfl.server.selection import Candidate, FairUpperConfidence, make_selector
+from dealfl.server.selection import Candidate, FairUpperConfidence, Uniform, make_selector
 from tests.selection.playing import candidates, play
 
 SHARES = "a number from 0 to 1, or a table, each value a number from 0 to 1"
@@ -75,3 +75,9 @@ def test_weights_count_up_to_the_cap() -> None:
     assert one.select(1, [Candidate("a", 1.0), Candidate("b", 10.0)], 1) == ["b"]
     other = FairUpperConfidence(weight_cap=10.0)
     assert other.select(1, [Candidate("a", 10.0), Candidate("b", 99.0)], 1) == ["a"]
+
+
+def test_a_uniform_choice_without_a_seed_has_the_seed_0() -> None:
+    names = [str(number) for number in range(50)]
+    plain, seeded = (one.select(1, candidates(names), 5) for one in (Uniform(), Uniform(0)))
+    assert plain == seeded

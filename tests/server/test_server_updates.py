@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from dealfl.erasure import hash_request
 from dealfl.errors import BadInput
@@ -150,3 +151,10 @@ def test_a_worker_that_joins_later_learns_whom_to_keep_out() -> None:
     (welcome,) = [m for m in messages if isinstance(m, Welcome)]
     assert part.owners == (b"one", b"two")
     assert welcome.erased == part.after
+
+
+def test_a_message_of_another_job_is_ignored() -> None:
+    one = joined("w")
+    other = replace(update(1, 2, round=1), job="other")
+    assert one.handle([other], 1.0).messages == ()
+    assert one.workers["w"].counted == 0

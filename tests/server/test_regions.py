@@ -258,6 +258,20 @@ def test_requests_are_taken_in_the_order_of_the_parents_list() -> None:
     assert [erasure.name for erasure in below.reader.erasures()] == ["ann", "bob"]
 
 
+@pytest.mark.parametrize("names", [("ann",), ("ann", "bob", "eve")])
+def test_a_region_that_was_away_takes_all_requests_after_its_announcement(
+    names: tuple[str, ...],
+) -> None:
+    top = root()
+    below = joined(top)
+    for name in names:
+        order_to_erase(top, name)
+    below.meet(top.path, top.schema_digest)
+    exchange(top, below, now_s=2.0)
+    assert [erasure.name for erasure in below.reader.erasures()] == list(names)
+    assert (top.workers["r"].flag, top.workers["r"].forgotten) == ("", len(names))
+
+
 def test_answers_that_overtake_each_other_do_not_ask_for_more() -> None:
     """An announcement is answered by many requests; one announcement for each would never end."""
     top = root()

@@ -3,11 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree, ignore_patterns, rmtree
 from textwrap import dedent
 
 import pytest
+
+from dealfl.exact import compiled
 
 pytest.importorskip("numba")
 
@@ -174,6 +177,36 @@ def test_arguments_of_types_that_cannot_be_compiled_are_left_to_numpy(package: P
         print(total(VALUES.astype(np.float32)), total(VALUES))
     """
     assert run(package, code, "always") == "36 36"
+
+
+@pytest.fixture
+def worked_enough(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let this process be one that has worked long enough for loops."""
+    choice = compiled._Choice("auto", spent_s=9.0)
+    monkeypatch.setattr(compiled, "CHOICE", choice)
+    yield
+    compiled._leave_compiler()
+
+
+@pytest.mark.usefixtures("worked_enough")
+@pytest.mark.parametrize("kind", [(1, 2), None, "text"])
+def test_arguments_that_another_process_cannot_make_are_left_to_numpy(kind: object) -> None:
+    pair = compiled._Twin(lambda given: given)
+    assert pair.run_plain((kind,)) == kind
+    assert pair.failed
+
+
+@pytest.mark.usefixtures("worked_enough")
+def test_a_compiler_that_was_killed_is_not_waited_for() -> None:
+    pair = compiled._Twin(lambda given: given)
+    pair.run_plain((1,))
+    compiler = compiled.CHOICE.compiler
+    assert compiler is not None
+    assert not compiler.has_done(pair.module, "<lambda>")
+    compiler._process.kill()
+    compiler._process.wait()
+    assert compiler.has_ended
+    assert compiler.has_done(pair.module, "<lambda>")
 
 
 def test_a_process_forked_while_a_loop_is_loaded_gets_it_too(package: Path) -> None:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from scipy import sparse
 
 from dealfl.errors import DealError
-from dealfl.exact import CHOICE
+from dealfl.exact import CHOICE, compiled
 from dealfl.learners import (
     Learner,
     NaiveBayes,
@@ -193,20 +194,27 @@ def test_rows_of_constant_columns_are_forgotten_or_refused_exactly(row: list[flo
     assert isinstance(answers[1], str) == (row != rows[0].tolist())
 
 
-def test_weights_after_one_row_are_those_of_all_that_remain() -> None:
+def check_weights_of_what_remains(
+    columns: int, rows_learned: int, rows_forgotten: int, solver: str
+) -> None:
     rng = np.random.default_rng(5)
-    rows, targets = rng.uniform(-1, 1, (400, 50)), rng.uniform(-1, 1, 400)
+    rows, targets = rng.uniform(-1, 1, (rows_learned, columns)), rng.uniform(-1, 1, rows_learned)
     for intercept in (False, True):
         with loops_used("always"):
-            model = Tikhonov(50, penalty=0.1, intercept=intercept)
+            model = Tikhonov(columns, penalty=0.1, intercept=intercept, solver=solver)
             model.learn(rows, targets)
-            for place in range(100):
+            for place in range(rows_forgotten):
                 assert np.all(np.isfinite(model.weights))
                 model.forget(rows[[place]], targets[[place]])
-        scratch = Tikhonov(50, penalty=0.1, intercept=intercept, solver="refactor")
-        scratch.learn(rows[100:], targets[100:])
+        scratch = Tikhonov(columns, penalty=0.1, intercept=intercept, solver="refactor")
+        scratch.learn(rows[rows_forgotten:], targets[rows_forgotten:])
         np.testing.assert_allclose(model.weights, scratch.weights, rtol=1e-9, atol=1e-11)
         assert model.bias == pytest.approx(scratch.bias, abs=1e-11)
+        assert model.factorisations == 1
+
+
+def test_weights_after_one_row_are_those_of_all_that_remain() -> None:
+    check_weights_of_what_remains(50, 400, 100, "auto")
 
 
 # -- neighbours -----------------------------------------------------------------------------------
@@ -250,6 +258,60 @@ def test_sums_beyond_the_integers_of_floats_are_exact() -> None:
         with loops_used(mode):
             delta = NaiveBayes(1, [0, 1]).learn(table, np.zeros(rows, np.int64))
         assert delta["sums"].to_dict() == {0: rows * point}
+
+
+# -- what compiled loops do not check -------------------------------------------------------------
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let Python run the loops of learners as they are written: it checks every index."""
+    pairs = [pair for pair in compiled._twins if pair.module.startswith("dealfl.learners.")]
+    for module in {import_module(pair.module) for pair in pairs}:
+        for name, loop in list(vars(module).items()):
+            monkeypatch.setattr(module, name, getattr(loop, "py_func", loop))
+    for pair in pairs:
+        monkeypatch.setattr(pair, "loop", getattr(import_module(pair.module), pair.plain.__name__))
+        monkeypatch.setattr(pair, "failed", False)
+    with np.errstate(all="ignore"):  # like compiled loops
+        yield
+    assert not any(pair.failed for pair in pairs)
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("layout", ["packed", "full"])
+def test_loops_over_pairs_stay_inside_their_arrays(layout: str) -> None:
+    score = Call("score", [[0, 3, 5], [7, 1], [2, 4, 8, 6]], 3)
+    for order in (None, np.random.default_rng(9).permutation(12)):
+        compare(
+            lambda order=order: PersonalizedPageRank(12, item_order=order, layout=layout),  # type: ignore[misc]
+            [*history_steps(0, 12), score, Call("check")],
+        )
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("bits", [12, 30])
+def test_loops_over_rows_stay_inside_their_arrays(bits: int) -> None:
+    compare(lambda: NaiveBayes(5, [1, 2], feature_bound=10), row_steps(0, 5, [1, 2]))
+    short = Call("learn", np.arange(60.0).reshape(12, 5) % 10, np.ones(12))
+    compare(
+        lambda: Tikhonov(5, feature_bound=10, target_bound=4, fraction_bits=bits),
+        [*row_steps(0, 5, [-4.0, 0.5, 3.25]), short, Call("check")],
+    )
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("columns", [1, 4, 5])
+def test_loops_over_factors_stay_inside_their_arrays(columns: int) -> None:
+    check_weights_of_what_remains(columns, 40, 10, "cholesky")
+
+
+@pytest.mark.usefixtures("written")
+def test_loops_over_examples_stay_inside_their_arrays() -> None:
+    compare(
+        lambda: Neighbors(2, [0, 1, 2], k=4, tables=3, bits=30, enough=3, feature_bound=2.0),
+        neighbor_steps(0, 2),
+    )
 
 
 # -- when numba is loaded -------------------------------------------------------------------------

@@ -132,6 +132,15 @@ def test_a_server_without_examples_can_only_vote() -> None:
         made().predict_votes(X)
 
 
+def test_the_work_of_a_prediction_contains_the_votes_it_reads() -> None:
+    model = learned()
+    model.predict_votes(X[:10])
+    votes = 10 * 5 * 3  # one of each class in each table, for each row
+    signatures = 10 * (5 * 5 * 10 + 5 + 1)  # 5 features, 5 tables of 20 bits, two per direction
+    assert model.last_work.operations == signatures + votes
+    assert model.last_work.bytes == 8 * votes
+
+
 def test_statistics_alone_determine_the_directions() -> None:
     bounds = [8.0, 8.0, 100.0, 8.0, 8.5]
     model = learned(feature_bound=bounds, direction_features=1)

@@ -175,6 +175,13 @@ def test_every_learner_can_be_timed_and_its_operations_grow_with_the_batch(
     assert few_s == many_s == 1.0
 
 
+@pytest.mark.parametrize("action", TimedLearner.actions)
+def test_a_single_size_can_be_timed(action: str) -> None:
+    timed = TimedLearner(LEARNERS["naive_bayes"], WORKLOADS["naive_bayes"])
+    operations, _ = timed.call(action, [20])(0)
+    assert operations > 0
+
+
 def test_all_learners_are_calibrated() -> None:
     assert set(WORKLOADS) == set(LEARNERS)
 

@@ -63,7 +63,7 @@ def block_rows(columns: int, bits: int) -> int:
     """Return the largest number of rows of `bits`-bit integers that are multiplied exactly."""
     exact = 1 << (53 - 2 * bits) if bits <= _ONE_PRODUCT_BITS else 1 << 20
     useful = max(_BLOCK_VALUES // columns, columns // 2)  # adding a block takes columns² steps
-    return max(1, min(exact, useful))
+    return min(exact, useful)
 
 
 def exact_gram(rows: Int64s, bits: int, *, wide: bool, signs: Int64s | None = None) -> Integers:

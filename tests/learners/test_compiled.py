@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from importlib import import_module
 from typing import Any
 
@@ -22,6 +23,8 @@ from dealfl.learners import (
     Tikhonov,
     TikhonovClassifier,
 )
+from dealfl.learners.ridge.moments import packed
+from dealfl.learners.ridge.plain import FOLLOWED, LOST, change_moments
 
 pytest.importorskip("numba")
 
@@ -260,18 +263,44 @@ def test_sums_beyond_the_integers_of_floats_are_exact() -> None:
         assert delta["sums"].to_dict() == {0: rows * point}
 
 
-# -- what compiled loops do not check -------------------------------------------------------------
+# -- loops as they are written --------------------------------------------------------------------
+
+# arguments that the twins leave different: numpy lets no table follow, and what is refused is lost
+LEFT = {"change_row": (8, 9, 10), "change_moments": (7,), "round_rows": (4,)}
+
+
+def beside_numpy(plain: Callable[..., Any], loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a loop that compares what it returns and changes with what its twin does."""
+    left = LEFT.get(plain.__name__, ())
+
+    def comparable(answer: Any) -> Any:
+        if plain.__name__ not in ("change_row", "change_moments"):
+            return answer
+        return 0 if answer in (FOLLOWED, LOST) else min(answer, 1)
+
+    def run(*given: Any) -> Any:
+        copies = deepcopy(given)
+        expected, found = plain(*copies), loop(*given)
+        np.testing.assert_equal(comparable(found), comparable(expected))
+        for place, (ours, theirs) in enumerate(zip(given, copies, strict=True)):
+            if place not in left and isinstance(ours, np.ndarray):
+                exact = ours.dtype.kind != "f"
+                np.testing.assert_allclose(ours, theirs, *((0, 0) if exact else (1e-9, 1e-11)))
+        return found
+
+    return run
 
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let Python run the loops of learners as they are written: it checks every index."""
+    """Let Python run the loops of learners as they are written, which checks every index."""
     pairs = [pair for pair in compiled._twins if pair.module.startswith("dealfl.learners.")]
     for module in {import_module(pair.module) for pair in pairs}:
         for name, loop in list(vars(module).items()):
             monkeypatch.setattr(module, name, getattr(loop, "py_func", loop))
     for pair in pairs:
-        monkeypatch.setattr(pair, "loop", getattr(import_module(pair.module), pair.plain.__name__))
+        loop = getattr(import_module(pair.module), pair.plain.__name__)
+        monkeypatch.setattr(pair, "loop", beside_numpy(pair.plain, loop))
         monkeypatch.setattr(pair, "failed", False)
     with np.errstate(all="ignore"):  # like compiled loops
         yield
@@ -280,18 +309,19 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("written")
 @pytest.mark.parametrize("layout", ["packed", "full"])
-def test_loops_over_pairs_stay_inside_their_arrays(layout: str) -> None:
-    score = Call("score", [[0, 3, 5], [7, 1], [2, 4, 8, 6]], 3)
+def test_loops_over_pairs_do_what_numpy_does_inside_their_arrays(layout: str) -> None:
+    last = [Call("score", [[0, 3, 5], [7, 1], [2, 4, 8, 6]], 3), Call("check")]
+    last += [Call("learn", [[0, 1], wrong]) for wrong in ([5, 5], [3, 12], [-1, 4])]
     for order in (None, np.random.default_rng(9).permutation(12)):
         compare(
             lambda order=order: PersonalizedPageRank(12, item_order=order, layout=layout),  # type: ignore[misc]
-            [*history_steps(0, 12), score, Call("check")],
+            [*history_steps(0, 12), *last],
         )
 
 
 @pytest.mark.usefixtures("written")
 @pytest.mark.parametrize("bits", [12, 30])
-def test_loops_over_rows_stay_inside_their_arrays(bits: int) -> None:
+def test_loops_over_rows_do_what_numpy_does_inside_their_arrays(bits: int) -> None:
     compare(lambda: NaiveBayes(5, [1, 2], feature_bound=10), row_steps(0, 5, [1, 2]))
     short = Call("learn", np.arange(60.0).reshape(12, 5) % 10, np.ones(12))
     compare(
@@ -302,16 +332,33 @@ def test_loops_over_rows_stay_inside_their_arrays(bits: int) -> None:
 
 @pytest.mark.usefixtures("written")
 @pytest.mark.parametrize("columns", [1, 4, 5])
-def test_loops_over_factors_stay_inside_their_arrays(columns: int) -> None:
+def test_loops_over_factors_do_what_numpy_does_inside_their_arrays(columns: int) -> None:
     check_weights_of_what_remains(columns, 40, 10, "cholesky")
 
 
 @pytest.mark.usefixtures("written")
-def test_loops_over_examples_stay_inside_their_arrays() -> None:
+def test_loops_over_examples_do_what_numpy_does_inside_their_arrays() -> None:
     compare(
         lambda: Neighbors(2, [0, 1, 2], k=4, tables=3, bits=30, enough=3, feature_bound=2.0),
         neighbor_steps(0, 2),
     )
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("mode", ["never", "always"])
+def test_only_columns_close_to_a_limit_or_of_unequal_parity_are_checked_exactly(
+    mode: str,
+) -> None:
+    clear, parity, mean, magnitude = [(3, 5), (2, 6), (0, 0)], (3, 6), (9, 9), (18, 36)
+    low, none = np.zeros(packed(7, 0), np.int64), np.zeros(0, np.int64)
+    low[0] = 9  # rows, with values from -2 to 2
+    for column, ends in enumerate([*clear, parity, mean, magnitude], 1):
+        low[[packed(column, 0), packed(column, column)]] = ends
+    stale, doubtful = np.zeros(1, np.bool_), np.empty(7, np.int32)
+    nothing = np.zeros_like(low), none
+    with loops_used(mode):
+        count = change_moments(low, none, 4.0, stale, *nothing, -1, doubtful)
+    assert doubtful[:count].tolist() == [4, 5, 6]
 
 
 # -- when numba is loaded -------------------------------------------------------------------------

@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 
 from dealfl.errors import Impossible
-from dealfl.exact import CHOICE
 from dealfl.learners import Tikhonov
-from dealfl.learners.ridge.moments import packed
-from dealfl.learners.ridge.plain import change_moments
 from tests.learners.subjects import altered
 
 FEATURES = 40
@@ -41,23 +38,6 @@ def test_the_limit_is_exact_for_every_pair(rows: int, bits: int) -> None:
         below.check()
         with pytest.raises(Impossible, match="have the sum of products"):
             above.check()
-
-
-@pytest.mark.parametrize("mode", ["never", "always"])
-def test_only_columns_close_to_a_limit_or_of_unequal_parity_are_checked_exactly(
-    mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("numba")
-    monkeypatch.setattr(CHOICE, "mode", mode)
-    clear, parity, mean, magnitude = [(3, 5), (2, 6), (0, 0)], (3, 6), (9, 9), (18, 36)
-    low, none = np.zeros(packed(7, 0), np.int64), np.zeros(0, np.int64)
-    low[0] = 9  # rows, with values from -2 to 2
-    for column, ends in enumerate([*clear, parity, mean, magnitude], 1):
-        low[[packed(column, 0), packed(column, column)]] = ends
-    stale, doubtful = np.zeros(1, np.bool_), np.empty(7, np.int32)
-    nothing = np.zeros_like(low), none
-    count = change_moments(low, none, 4.0, stale, *nothing, -1, doubtful)
-    assert doubtful[:count].tolist() == [4, 5, 6]
 
 
 @pytest.mark.parametrize("bits", [8, 22, 30])

@@ -269,6 +269,17 @@ def test_sums_beyond_the_integers_of_floats_are_exact() -> None:
 LEFT = {"change_row": (8, 9, 10), "change_moments": (7,), "round_rows": (4,)}
 
 
+def require_same(ours: Any, theirs: Any) -> None:
+    """Compare answers or arguments; floats agree up to rounding."""
+    if isinstance(ours, tuple):
+        for one, other in zip(ours, theirs, strict=True):
+            require_same(one, other)
+    elif isinstance(ours, np.ndarray) and ours.dtype.kind == "f":
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-11)
+    else:
+        np.testing.assert_equal(ours, theirs)
+
+
 def beside_numpy(plain: Callable[..., Any], loop: Callable[..., Any]) -> Callable[..., Any]:
     """Return a loop that compares what it returns and changes with what its twin does."""
     left = LEFT.get(plain.__name__, ())
@@ -281,11 +292,10 @@ def beside_numpy(plain: Callable[..., Any], loop: Callable[..., Any]) -> Callabl
     def run(*given: Any) -> Any:
         copies = deepcopy(given)
         expected, found = plain(*copies), loop(*given)
-        np.testing.assert_equal(comparable(found), comparable(expected))
+        require_same(comparable(found), comparable(expected))
         for place, (ours, theirs) in enumerate(zip(given, copies, strict=True)):
-            if place not in left and isinstance(ours, np.ndarray):
-                exact = ours.dtype.kind != "f"
-                np.testing.assert_allclose(ours, theirs, *((0, 0) if exact else (1e-9, 1e-11)))
+            if place not in left:
+                require_same(ours, theirs)
         return found
 
     return run
@@ -310,19 +320,25 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("written")
 @pytest.mark.parametrize("layout", ["packed", "full"])
 def test_loops_over_pairs_do_what_numpy_does_inside_their_arrays(layout: str) -> None:
+    first = [Call("learn", [[0, 1, 2], [2, 3]]), Call("similar", 2, 5), Call("recommend", [2], 5)]
     last = [Call("score", [[0, 3, 5], [7, 1], [2, 4, 8, 6]], 3), Call("check")]
-    last += [Call("learn", [[0, 1], wrong]) for wrong in ([5, 5], [3, 12], [-1, 4])]
+    for wrong in ([5, 5], [6, 3], [3, 12]):
+        table = sparse.csr_array((2, 12), dtype=np.int64)
+        table.data, table.indices = np.ones(3, np.int64), np.array([0, *wrong], np.int32)
+        table.indptr = np.array([0, 1, 3], np.int32)
+        last.append(Call("learn", table))
     for order in (None, np.random.default_rng(9).permutation(12)):
         compare(
             lambda order=order: PersonalizedPageRank(12, item_order=order, layout=layout),  # type: ignore[misc]
-            [*history_steps(0, 12), *last],
+            [*first, *history_steps(0, 12), *last],
         )
 
 
 @pytest.mark.usefixtures("written")
 @pytest.mark.parametrize("bits", [12, 30])
 def test_loops_over_rows_do_what_numpy_does_inside_their_arrays(bits: int) -> None:
-    compare(lambda: NaiveBayes(5, [1, 2], feature_bound=10), row_steps(0, 5, [1, 2]))
+    wrong = [Call("learn", np.ones((2, 5)), np.array([4, label])) for label in (0, 2, 9)]
+    compare(lambda: NaiveBayes(5, [1, 4], feature_bound=10), [*row_steps(0, 5, [1, 4]), *wrong])
     short = Call("learn", np.arange(60.0).reshape(12, 5) % 10, np.ones(12))
     compare(
         lambda: Tikhonov(5, feature_bound=10, target_bound=4, fraction_bits=bits),
@@ -337,11 +353,17 @@ def test_loops_over_factors_do_what_numpy_does_inside_their_arrays(columns: int)
 
 
 @pytest.mark.usefixtures("written")
-def test_loops_over_examples_do_what_numpy_does_inside_their_arrays() -> None:
-    compare(
-        lambda: Neighbors(2, [0, 1, 2], k=4, tables=3, bits=30, enough=3, feature_bound=2.0),
-        neighbor_steps(0, 2),
-    )
+@pytest.mark.parametrize("min_merge", [0, 40])
+def test_loops_over_examples_do_what_numpy_does_inside_their_arrays(
+    min_merge: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dealfl.learners.neighbors.examples.MIN_MERGE", min_merge)
+    settings: dict[str, Any] = {"classes": [0, 1, 2], "k": 4, "bits": 30, "feature_bound": 2.0}
+    compare(lambda: Neighbors(2, tables=3, enough=3, **settings), neighbor_steps(0, 2))
+    few = Call("learn", np.arange(-9.0, 9.0).reshape(6, 3) / 9, [0, 1, 2, 2, 1, 0])
+    near = Call("nearest", np.zeros((2, 3)), 6)
+    steps = [few, near, few, near, *(Call("forget", None, None, [one]) for one in range(12)), near]
+    compare(lambda: Neighbors(3, tables=1, enough=9, **settings), steps)
 
 
 @pytest.mark.usefixtures("written")

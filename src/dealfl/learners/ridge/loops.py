@@ -203,8 +203,7 @@ def _find_doubtful(low: Array, high: Array, limit: float, doubtful: Array) -> in
     for column in range(1, columns):
         total, square = _value(low, high, start), _value(low, high, start + column)
         clear = square <= count * limit * _CLEAR and total * total <= count * square * _CLEAR
-        zero = total == 0.0 and square == 0.0 and count >= 0.0
-        if not (clear or zero) or (low[start] ^ low[start + column]) & 1:
+        if not clear or (low[start] ^ low[start + column]) & 1:
             doubtful[matches] = column
             matches += 1
         start += column + 1

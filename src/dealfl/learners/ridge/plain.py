@@ -166,7 +166,6 @@ def _find_doubtful(low: Int64s, high: Int64s, limit: float, doubtful: Points) ->
     sums, squares = Integers(lows, high.take(ends) if len(high) else None).to_float()
     count = sums[0]
     clear = (squares <= count * limit * _CLEAR) & (sums * sums <= count * squares * _CLEAR)
-    clear |= (sums == 0.0) & (squares == 0.0)
     clear[0] = count >= 1.0
     clear &= (lows[0] ^ lows[1]) & 1 == 0
     columns = np.flatnonzero(~clear)

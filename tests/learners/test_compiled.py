@@ -335,7 +335,7 @@ def test_loops_over_pairs_do_what_numpy_does_inside_their_arrays(layout: str) ->
 
 
 @pytest.mark.usefixtures("written")
-@pytest.mark.parametrize("bits", [12, 30])
+@pytest.mark.parametrize("bits", [12, 21, 30])
 def test_loops_over_rows_do_what_numpy_does_inside_their_arrays(bits: int) -> None:
     wrong = [Call("learn", np.ones((2, 5)), np.array([4, label])) for label in (0, 2, 9)]
     compare(lambda: NaiveBayes(5, [1, 4], feature_bound=10), [*row_steps(0, 5, [1, 4]), *wrong])

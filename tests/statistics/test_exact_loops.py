@@ -1,21 +1,66 @@
 """Compiled loops over exact integers give what numpy gives: sums, bytes, fingerprints, refusals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dealfl.errors import DealError
-from dealfl.exact import CHOICE, ArraySpec, Entries, Integers, Schema, Statistics
+from dealfl.exact import CHOICE, ArraySpec, Entries, Integers, Schema, Statistics, compiled
 
 pytest.importorskip("numba")
+loops = import_module("dealfl.exact.loops")
 
 SCHEMA = Schema(
     "test", {}, (ArraySpec("counts", 400, 32), ArraySpec("sums", 10**9), ArraySpec("wide", 50, 96))
 )
 BITS = {"counts": 31, "sums": 63, "wide": 95}
+
+
+def store(data: Any, start: int, word: Any) -> None:
+    data[start : start + 8] = np.frombuffer(np.int64(word).tobytes(), np.uint8)
+
+
+def load(data: Any, start: int) -> Any:
+    return np.frombuffer(data[start : start + 8].tobytes(), np.int64)[0]
+
+
+def multiply(value: Any, key: Any) -> Any:
+    product = int(value) * int(key)
+    return np.uint64((product & ((1 << 61) - 1)) + (product >> 61))
+
+
+def with_plain_numbers(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a loop whose answers are numbers of Python, like those of compiled loops."""
+
+    def plain(answer: Any) -> Any:
+        if isinstance(answer, tuple):
+            return tuple(map(plain, answer))
+        return answer.item() if isinstance(answer, np.generic) else answer
+
+    return lambda *given: plain(loop(*given))
+
+
+@pytest.fixture(params=["compiled", "written"], autouse=True)
+def loops_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compile loops, or let Python run them as they are written, which checks every index."""
+    pairs = [pair for pair in compiled._twins if pair.module == "dealfl.exact.loops"]
+    if request.param == "written":
+        for name, value in list(vars(loops).items()):
+            monkeypatch.setattr(loops, name, getattr(value, "py_func", value))
+        for name, value in (("_store", store), ("_load", load), ("_multiply", multiply)):
+            monkeypatch.setattr(loops, name, value)
+        for pair in pairs:
+            monkeypatch.setattr(
+                pair, "loop", with_plain_numbers(getattr(loops, pair.plain.__name__))
+            )
+            monkeypatch.setattr(pair, "failed", False)
+    with np.errstate(all="ignore"):  # like compiled loops
+        yield
+    assert not any(pair.failed for pair in pairs)
 
 
 def both(compute: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:

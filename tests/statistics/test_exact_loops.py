@@ -121,6 +121,21 @@ def test_few_values_among_zeros_are_found(
         assert found == {7 + place: int(cells[place]) for place in np.flatnonzero(cells)}
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_sums_of_values_carry_and_borrow(wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = [0, 1, 2**31, 2**32 - 1, 2**32, 2**62 - 1, *([2**64 - 1, 2**93] if wide else [])]
+    values = [sign * end for end in ends for sign in (1, -1)]
+    pairs = [(one, other) for one in values for other in values]
+    first, second = (Integers.of(side, wide) for side in zip(*pairs, strict=True))
+    assert both(lambda: (first + second).tolist(), monkeypatch) == [
+        one + other for one, other in pairs
+    ]
+    found = both(lambda: Entries.of_dense(first + second).to_dict(), monkeypatch)
+    assert found == {place: sum(pair) for place, pair in enumerate(pairs) if sum(pair)}
+    single = Integers.of([2**32], wide)
+    assert both(lambda: Entries.of_dense(single).to_dict(), monkeypatch) == {0: 2**32}
+
+
 def test_sums_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, bits in BITS.items():
         wide = name == "wide"

@@ -121,8 +121,10 @@ def test_a_repetition_is_the_same_bytes_and_a_changed_update_has_another_nonce()
     one = welcomed(journal=journal, masker=masker)
     one.ingest([("ann", row(0.0, 0.5, 1.0)), ("bob", row(1.0, 0.5, 0.0))])
     first = updates(one.handle([assignment(1)], 1.0).messages)
+    buffer = masker._buffer
     again = updates(one.handle((), 100.0).messages)
     assert first == again
+    assert masker._buffer is buffer  # as large as a model, so that it is used again
     assert isinstance(first[0], MaskedUpdate)
     assert (first[0].fresh, len(first[0].delta)) == (2, Ring(bayes().schema).size_bytes)
     stored = journal.read_update(1)

@@ -169,6 +169,15 @@ def test_a_learner_needs_a_folder_of_its_own(tmp_path: Path) -> None:
         PersonalizedPageRank(5, storage=paged(str(tmp_path / "new" / "folder"), frames=2))
 
 
+def test_a_storage_that_is_left_has_written_all_and_holds_nothing(tmp_path: Path) -> None:
+    with paged(tmp_path, frames=1000) as storage:
+        cells = storage(ArraySpec("counts", 3000, 64))
+        cells.put(np.array([5, 2999]), Integers.of([0xABCDEF, 1]))
+        assert storage.resident == 2
+    assert storage.resident == storage.pages == 0
+    assert (0xABCDEF).to_bytes(8, "little") in (tmp_path / "counts.pages").read_bytes()
+
+
 def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="cannot be created: Not a directory"):

@@ -1,5 +1,6 @@
 """Which twin runs: numpy at first, the compiled loop when a process has worked long enough."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree, ignore_patterns, rmtree
 from textwrap import dedent
+from typing import Any
 
+import numpy as np
 import pytest
 
 from dealfl.exact import compiled
@@ -194,6 +197,23 @@ def test_arguments_that_another_process_cannot_make_are_left_to_numpy(kind: obje
     pair = compiled._Twin(lambda given: given)
     assert pair.run_plain((kind,)) == kind
     assert pair.failed
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.zeros((5, 6)),
+        np.zeros((5, 6), np.int32, order="F"),
+        np.zeros((5, 6), np.uint64)[::2, ::3],
+        np.frombuffer(b"read-only", np.uint8),
+        np.int64(3), np.float32(0.5), True, 7, 2.5,
+    ],
+)  # fmt: skip
+def test_another_process_makes_arguments_of_the_same_kind(given: Any) -> None:
+    kind = compiled._describe(given)
+    made = compiled._make(*json.loads(json.dumps(kind)))
+    assert type(made) is type(given)
+    assert compiled._describe(made) == kind
 
 
 @pytest.mark.usefixtures("worked_enough")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from importlib import import_module
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from dealfl.learners import (
     TikhonovClassifier,
 )
 from dealfl.learners.ridge.moments import packed
-from dealfl.learners.ridge.plain import FOLLOWED, LOST, change_moments
+from dealfl.learners.ridge.plain import FOLLOWED, LOST, change_moments, solve_table
 
 pytest.importorskip("numba")
 
@@ -322,10 +323,10 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_loops_over_pairs_do_what_numpy_does_inside_their_arrays(layout: str) -> None:
     first = [Call("learn", [[0, 1, 2], [2, 3]]), Call("similar", 2, 5), Call("recommend", [2], 5)]
     last = [Call("score", [[0, 3, 5], [7, 1], [2, 4, 8, 6]], 3), Call("check")]
-    for wrong in ([5, 5], [6, 3], [3, 12]):
+    for size, wrong in product((1, 9), ([5, 5], [6, 3], [3, 12])):  # one by one, and together
         table = sparse.csr_array((2, 12), dtype=np.int64)
-        table.data, table.indices = np.ones(3, np.int64), np.array([0, *wrong], np.int32)
-        table.indptr = np.array([0, 1, 3], np.int32)
+        table.data, table.indptr = np.ones(size + 2, np.int64), np.array([0, size, size + 2])
+        table.indices = np.array([*range(size), *wrong])
         last.append(Call("learn", table))
     for order in (None, np.random.default_rng(9).permutation(12)):
         compare(
@@ -350,6 +351,16 @@ def test_loops_over_rows_do_what_numpy_does_inside_their_arrays(bits: int) -> No
 @pytest.mark.parametrize("columns", [1, 4, 5])
 def test_loops_over_factors_do_what_numpy_does_inside_their_arrays(columns: int) -> None:
     check_weights_of_what_remains(columns, 40, 10, "cholesky")
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("mode", ["never", "always"])
+def test_weights_without_a_row_of_the_table_are_zero(mode: str) -> None:
+    table = np.array([[2.0, 1.0, 4.0], [0.0, 4.0, 8.0]])  # 2x + y = 4, 4y = 8
+    weights, units = np.full((3, 1), 9.0), np.array([[1.0, 1.0, 1.0], [7.0, 1.0, 10.0]])
+    with loops_used(mode):
+        solve_table(table, units, weights)
+    assert weights.ravel().tolist() == [0.0, 1.0, 20.0]
 
 
 @pytest.mark.usefixtures("written")

@@ -40,6 +40,15 @@ def test_the_largest_block_of_extreme_values_is_exact() -> None:
         assert exact_gram(table, bits, wide=True).tolist() == [rows * top * top] * 3
 
 
+def test_signed_rows_of_more_than_one_block_are_summed() -> None:
+    rows = 2 * block_rows(2, 22) + 9
+    table = np.random.default_rng(1).integers(-(1 << 22), 1 << 22, (rows, 2), endpoint=True)
+    signs = np.where(np.arange(rows) % 3 == 0, -1, 1)
+    whole = (table.astype(object).T * signs) @ table.astype(object)
+    expected = [int(whole[0, 0]), int(whole[1, 0]), int(whole[1, 1])]
+    assert signed_gram(table, signs, 22, wide=True).tolist() == expected
+
+
 @pytest.mark.parametrize("mode", ["never", "always"])
 @pytest.mark.parametrize("length", [3, 7, 9, 10, 11, 12, 13, 20, 24, 25, 26])
 def test_numbers_that_end_with_zero_bits_are_multiplied_exactly(

@@ -132,6 +132,14 @@ def test_a_server_without_examples_can_only_vote() -> None:
         made().predict_votes(X)
 
 
+def test_a_model_changes_by_the_shares_of_classes_in_its_buckets() -> None:
+    model = made()
+    before = model.learn(np.zeros((4, 5)), ["low", "low", "low", "high"])  # 3/4 and 1/4
+    assert model.change(before) == 0.0
+    model.learn(np.zeros((2, 5)), ["high", "high"])  # 1/2 and 1/2
+    assert model.change(before) == pytest.approx(((1 / 4) ** 2 * 2 / (9 / 16 + 1 / 16)) ** 0.5)
+
+
 def test_the_work_of_a_prediction_contains_the_votes_it_reads() -> None:
     model = learned()
     model.predict_votes(X[:10])

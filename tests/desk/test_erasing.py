@@ -141,11 +141,13 @@ def test_a_person_is_readmitted_and_a_lost_phone_removed(start: Start, own_run: 
     visitor = Visitor(start(own_run, "--allow-changes"))
     assert visitor.post("/erasure/readmit", owner="p1", confirmed="yes").status == 303
     wait_for(lambda: "New examples of the person" in visitor.get("/erasure").text, "readmission")
+    log = own_run / "desk.jsonl"
+    wait_for(lambda: "change done" in log.read_text(), "the end of the child process")
     handle = visitor.get("/fleet").text.partition("/fleet/worker/")[2].partition('"')[0]
     removed = visitor.post(f"/fleet/worker/{handle}/remove", confirmed="yes")
     assert "New digest:" in removed.text
     wait_for(lambda: "removed" in visitor.get("/fleet").text, "removal")
-    lines = (own_run / "desk.jsonl").read_text().splitlines()
+    lines = log.read_text().splitlines()
     events = [json.loads(line)["event"] for line in lines]
     assert events == ["readmission requested", "readmitted", "change done", "worker removed"]
     assert {json.loads(lines[0])["reason"], json.loads(lines[-1])["reason"]} == {getpass.getuser()}

@@ -397,7 +397,7 @@ def as_histories(histories: object, items: int) -> Batch:
 
 
 def _from_sparse(histories: Any, items: int) -> Batch:  # noqa: ANN401
-    numbers = getattr(histories, "indices", None)
+    numbers: Any = getattr(histories, "indices", None)
     if type(histories).__name__ in _CSR and getattr(numbers, "dtype", None) in _INDICES:
         require_items(numbers, items)
     matrix = checked_csr(histories, "histories")

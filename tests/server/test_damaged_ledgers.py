@@ -157,16 +157,41 @@ def test_a_truncated_file_is_noticed(start: Path, tmp_path: Path) -> None:
         Ledger(tmp_path / "ledger.db")
 
 
-def test_a_sum_with_another_value_is_noticed(start: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", ["content = :body", "first = first + 1"])
+def test_a_sum_with_another_value_or_place_is_noticed(
+    change: str, start: Path, tmp_path: Path
+) -> None:
     shutil.copytree(start, tmp_path / "copy")
     with closing(Ledger(tmp_path / "copy" / "ledger.db")) as ledger, ledger.transaction():
-        body = examples(7).to_bytes()
-        ledger.execute("UPDATE pages SET content = ? WHERE owner = 'w01'", (body,))
+        body = {"body": examples(7).to_bytes()}
+        ledger._db.execute(f"UPDATE pages SET {change} WHERE owner = 'w01' AND array = 0", body)
     with (
         closing(Ledger(tmp_path / "copy" / "ledger.db")) as ledger,
         pytest.raises(BadBytes, match="sum of w01 is damaged; restore a backup"),
     ):
         server(ledger).handle([update(3, 1, name="w01")], 500.0)
+
+
+def test_another_key_in_an_index_is_noticed_when_the_file_is_opened(
+    start: Path, tmp_path: Path
+) -> None:
+    """What a look-up does not find would count as nothing."""
+    path = Path(shutil.copy(start / "ledger.db", tmp_path))
+    change_index(path, "pages_in_order", b"w05", b"w55")
+    with pytest.raises(BadBytes, match=r"missing from index pages_in_order.*restore a backup"):
+        Ledger(path)
+
+
+def change_index(path: Path, index: str, key: bytes, other: bytes) -> None:
+    """Replace a key in the first page of an index, but not in its table."""
+    with closing(sqlite3.connect(path)) as db:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        (number,) = db.execute(query, (index,)).fetchone()
+        (size,) = db.execute("PRAGMA page_size").fetchone()
+    content = bytearray(path.read_bytes())
+    place = content.index(key, size * (number - 1), size * number)
+    content[place : place + len(key)] = other
+    path.write_bytes(content)
 
 
 CHANGED = "CASE typeof({0}) WHEN 'text' THEN {0} || 'x' WHEN 'blob' THEN X'90' ELSE {0} + 1 END"

@@ -24,6 +24,7 @@ from tests.federation.parts import (
     updates,
     welcomed,
 )
+from tests.server.test_damaged_ledgers import change_index
 
 SECRET = b"a body that nobody else has: 0123456789"
 
@@ -161,6 +162,15 @@ def test_a_damaged_journal_is_refused(tmp_path: Path, damage: str) -> None:
     path.write_bytes(content)
     with pytest.raises(BadBytes, match="cannot be used"):
         Journal(path)
+
+
+def test_a_journal_whose_index_hides_an_owner_is_refused(tmp_path: Path) -> None:
+    """Nobody would find what an erasure must delete."""
+    with closing(Journal(tmp_path / "j.db")) as journal:
+        journal.add([(b"ann", b"1"), (b"bob", b"2")], State.LEARNED)
+    change_index(tmp_path / "j.db", "records_by_owner", b"bob", b"bop")
+    with pytest.raises(BadBytes, match="missing from index records_by_owner"):
+        Journal(tmp_path / "j.db")
 
 
 def test_a_journal_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:

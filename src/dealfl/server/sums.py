@@ -212,7 +212,7 @@ class SumStore:
             if key not in contents:
                 self._execute(query, (owner, array, key))
         for key, content in contents.items():
-            row = (owner, array, key, hashlib.sha256(content).digest(), content)
+            row = (owner, array, key, _hash_page(owner, array, key, content), content)
             self._execute(  # an update overwrites bytes of the same length in place
                 "INSERT INTO pages VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                 "sha256 = excluded.sha256, content = excluded.content",
@@ -251,6 +251,13 @@ def _split(spec: ArraySpec, entries: Entries) -> Iterator[tuple[int, bytes]]:
         yield first, Statistics(Schema("", {}, (own,)), {"": page}).to_bytes()
 
 
+def _hash_page(owner: str, array: int, first: int, content: bytes) -> bytes:
+    """Return a hash of a page and of its place: damage can move it."""
+    page = hashlib.sha256(f"{owner} {array} {first} ".encode())
+    page.update(content)
+    return page.digest()
+
+
 def _read_pages(
     execute: Execute, path: str, owner: str, array: int, spec: ArraySpec, pages: _PageRange
 ) -> Entries:
@@ -261,7 +268,7 @@ def _read_pages(
     )
     parts = []
     for first, content, sha256 in rows:
-        if hashlib.sha256(content).digest() != sha256:
+        if _hash_page(owner, array, first, content) != sha256:
             others = {TOTAL: "the total", BASE: "the base", POSTED: "what was posted"}
             what = others.get(owner, f"the sum of {owner}")
             raise BadBytes(f"ledger {path}: {what} is damaged; restore a backup")

@@ -115,7 +115,7 @@ class Database:
                 f"{self.kind} {self.path} has schema version {version}; this dealfl supports up "
                 f"to {_VERSION}: upgrade dealfl"
             )
-        if (problem := self._db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+        if (problem := self._db.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(problem)
         require_tables(self._db, self.tables)
 

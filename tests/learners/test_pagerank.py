@@ -352,3 +352,10 @@ def test_a_check_takes_memory_for_the_items_that_statistics_contain() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 20
+
+
+def test_a_sparse_table_whose_indices_are_no_integers_is_refused() -> None:
+    table = sparse.csr_array(np.eye(3))
+    table.indices = table.indices.astype(float)
+    with pytest.raises(BadInput, match="its indices are float64"):
+        PersonalizedPageRank(3).learn(table)

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dealfl.desk.layout import error_page
 from dealfl.storage import log
 
-MAX_FORM_BYTES = 1 << 18  # also of a dropped certificate, which has 4 KB
+MAX_FORM_BYTES = 1 << 18  # also of a dropped certificate, which has 8 KB at most
 _MAX_SESSIONS = 32
 _MAX_WRONG = 20  # tokens in a minute
 _BODY_S = 10.0  # for the body of a request

@@ -64,7 +64,10 @@ def free_port() -> int:
     """
     for _ in range(1_000):
         port = random.randrange(10_000, 32_000)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        with suppress(OSError), socket.socket() as free:
+            # not listening: a process that another thread starts may have it for a moment
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            free.bind(("127.0.0.1", port))
             return port
     raise OSError("no free port")
 

@@ -286,6 +286,26 @@ def test_a_port_in_use_is_reported(tmp_path: Path, plain: RunningBroker) -> None
         plain.broker.start()
 
 
+def test_a_broker_starts_while_another_process_still_has_the_socket_that_tried_its_port(
+    plain: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does that another thread has just forked, until its program begins."""
+    copies: list[socket.socket] = []
+
+    class Copied(socket.socket):
+        def close(self) -> None:
+            copies.append(self.dup())
+            super().close()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "socket", Copied)
+        plain.restart()
+    assert copies
+    assert not refused(Stranger(plain.enrol("w1")).connect)
+    for copy in copies:
+        socket.socket.close(copy)
+
+
 def test_a_dead_broker_is_not_signalled(tmp_path: Path) -> None:
     """Its process number may belong to somebody else by now."""
     running = start_broker(tmp_path / "broker")

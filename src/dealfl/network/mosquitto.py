@@ -131,7 +131,9 @@ class Mosquitto(Broker):
         if program is None:
             raise DealError("mosquitto is missing; install it, e.g.: apt-get install mosquitto")
         try:
-            socket.create_server((settings.listen, settings.port)).close()
+            with socket.socket() as free:  # not listening: a process just forked may still have it
+                free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                free.bind((settings.listen, settings.port))
         except OSError as error:
             raise DealError(
                 f"mosquitto cannot listen on {settings.listen}, port {settings.port}: {error}"

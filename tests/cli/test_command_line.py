@@ -251,6 +251,15 @@ def test_files_and_runs_of_nearly_the_name_are_suggested(
         assert capsys.readouterr().err.rstrip().endswith(f"; did you mean '{meant}'?")
 
 
+@pytest.mark.parametrize("command", ["status", "run", "report", "verify", "broker run"])
+def test_a_name_that_no_file_can_have_is_refused(command: str, capsys: Captured) -> None:
+    name = "a" * 300
+    assert main([*command.split(), name]) == 2
+    told = capsys.readouterr().err
+    assert name in told
+    assert "cannot be used: File name too long" in told
+
+
 def test_an_action_without_its_command_is_completed(capsys: Captured) -> None:
     for word, meant in (("init", "dealfl job init"), ("certify", "dealfl erasures certify")):
         with pytest.raises(SystemExit, match="2"):

@@ -242,6 +242,20 @@ def test_without_a_key_nobody_is_erased(run: RunFolder) -> None:
     assert list_erasures(run) == []
 
 
+def test_a_lost_key_is_named_and_replaced_when_asked(run: RunFolder, capsys: Captured) -> None:
+    """A new one would be trusted by nobody who knows the old."""
+    erase_owners(run, ["person 5"], requested_by="test")
+    key = run.path / "certificates" / "signing.key"
+    key.unlink()
+    assert main(["erase", str(run.path), "person 6"]) == 2
+    assert f"{key} is missing; restore a backup of it" in capsys.readouterr().err
+    assert find_holdings(run, "person 6")
+    assert main(["erasures", "rotate-key", str(run.path)]) == 0
+    assert main(["erase", str(run.path), "person 6"]) == 0
+    assert main(["verify", str(run.path)]) == 0
+    assert not find_holdings(run, "person 6")
+
+
 def test_many_names_come_from_a_file(run: RunFolder, tmp_path: Path, capsys: Captured) -> None:
     names = tmp_path / "names.txt"
     names.write_text("person 1\n\n  person 2  \nperson 1\n")

@@ -14,6 +14,7 @@ import dealfl
 from dealfl.cli import main
 from dealfl.data.sources import MemoryTable, owner_names
 from dealfl.erasure import owner_hash
+from dealfl.errors import BadInput
 from dealfl.runs import (
     RunFolder,
     erase_owners,
@@ -122,6 +123,7 @@ DAY = "2024-05-01"
         (pd.Series([pd.Timestamp(DAY)]), [DAY]),
         (np.array([f"{DAY}T00:00:00.001"], dtype="M8[ms]"), [f"{DAY} 00:00:00.001000"]),
         ([Decimal(1), Decimal("2.50")], ["1", "2.50"]),
+        ([Decimal("1e999999999")], ["1E+999999999"]),
         ("ann", ["ann"]),
         (np.int64(3), "3"),
         (np.array([[1], [2]]), [["1"], ["2"]]),
@@ -130,6 +132,11 @@ DAY = "2024-05-01"
 )
 def test_an_owner_in_memory_has_one_name_whatever_type_holds_it(owners: Any, names: Any) -> None:
     assert owner_names(owners).tolist() == names
+
+
+def test_an_owner_of_very_many_digits_is_refused() -> None:
+    with pytest.raises(BadInput, match="a number of more than 4,300 digits"):
+        owner_names([10**5_000])
 
 
 @pytest.mark.parametrize("owner", ["\ud800", b"\xff"])

@@ -8,6 +8,7 @@ examples:
 """
 
 import argparse
+import errno
 import inspect
 import os
 import sys
@@ -55,6 +56,7 @@ _GROUPS: dict[str, dict[str, str]] = {  # module and name of each; in the order 
     },
 }
 _COMMANDS = {name: home for group in _GROUPS.values() for name, home in group.items()}
+_WRONG_NAMES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EACCES, errno.EPERM)
 _EXTRAS = {  # what a command needs
     "paho": "network",
     "cryptography": "network",
@@ -117,15 +119,23 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stderr.close()  # the reader of the output is gone
         return 1
     except OSError as error:
-        from dealfl.storage import is_disk_failure
-
-        if not is_disk_failure(error):
-            raise
-        what = error.filename2 or error.filename or "the output"
-        _drop_output()
-        say(f"dealfl: {what} cannot be written: {error.strerror}", file=sys.stderr)
-        return 1
+        return _explain(error)
     return code
+
+
+def _explain(error: OSError) -> int:
+    """Say what cannot be used or written, and return the exit code; raise any other error."""
+    from dealfl.storage import is_disk_failure
+
+    if error.errno in _WRONG_NAMES and error.filename:
+        say(f"dealfl: {error.filename} cannot be used: {error.strerror}", file=sys.stderr)
+        return 2
+    if not is_disk_failure(error):
+        raise error
+    what = error.filename2 or error.filename or "the output"
+    _drop_output()
+    say(f"dealfl: {what} cannot be written: {error.strerror}", file=sys.stderr)
+    return 1
 
 
 def _read_help(words: list[str]) -> list[str]:

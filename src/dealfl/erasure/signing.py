@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _PRIVATE = "signing.key"
+_SIGNED = "head"  # of a log
 _PUBLIC = "keys"
 _PUBLIC_PREFIX = bytes.fromhex("302a300506032b6570032100")  # of an Ed25519 key, in DER
 
@@ -65,12 +66,20 @@ class SigningKey:
 
 
 def open_signing_key(folder: Path) -> SigningKey:
-    """Return the signing key in a folder; the first call creates it."""
+    """Return the signing key in a folder; the first call creates it.
+
+    A key that signed a log is not replaced without a word if it is lost.
+    """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     path = folder / _PRIVATE
     if not path.exists() and not path.is_symlink():
+        if (folder / _SIGNED).exists():
+            raise BadBytes(
+                f"{path} is missing; restore a backup of it, "
+                "or create a new one with `dealfl erasures rotate-key`"
+            )
         return rotate_signing_key(folder)
     try:
         key = load_pem_private_key(path.read_bytes(), None)

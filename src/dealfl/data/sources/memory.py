@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 _BLOCK_ROWS = 8192
+_MAX_DIGITS = 4_300  # of an integer that Python writes
 _PLAIN = Layout()
 _COUNTED = itertools.count()
 
@@ -188,10 +189,16 @@ def _owner_name(value: Any) -> str | None:  # noqa: ANN401
         text.encode()
     except UnicodeError:
         raise BadInput(f"the owner {value!r} is no Unicode text; rename it") from None
+    except ValueError:
+        raise BadInput(
+            f"an owner is a number of more than {_MAX_DIGITS:,} digits; rename it"
+        ) from None
     return text
 
 
 def _text_of(value: object) -> str:
+    if isinstance(value, Decimal) and value.adjusted() >= _MAX_DIGITS:
+        return str(value)  # its digits could fill the memory
     if isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value):
         return str(int(value))
     text = str(value)

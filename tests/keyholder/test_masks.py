@@ -14,7 +14,8 @@ from dealfl.exact import ArraySpec, Entries, Integers, Schema, Statistics
 from dealfl.learners import NaiveBayes, PersonalizedPageRank, Tikhonov
 from dealfl.masks import WORKER, Enrolment, Masker, Ring, Total, draw_private_key, public_key
 from dealfl.protocol import MaskedUpdate, Rules
-from dealfl.server import Privacy
+from dealfl.server import Ledger, Privacy
+from dealfl.server.masked import aggregation_of
 from dealfl.worker import Journal
 from tests.federation.parts import assignment, bayes, row, updates, welcome, welcomed, worker
 from tests.keyholder.parts import SCHEMA, Table
@@ -211,11 +212,27 @@ def test_statistics_above_a_mebibyte_are_refused_with_their_size() -> None:
 
 def test_sums_that_could_wrap_around_are_refused() -> None:
     privacy = Privacy(None, "job", max_workers=100)  # type: ignore[arg-type]
-    learner = NaiveBayes(3, ["a", "b"], feature_bound=1.0, fraction_bits=30)
+    learner = wide_bayes()
     privacy.require_room(learner, Rules(max_examples=10**7))
     with pytest.raises(BadInput, match="do not fit the 64 bits of array 'counts'"):
         privacy.require_room(learner, Rules(max_examples=10**8))
     privacy.require_room(Tikhonov(3, fraction_bits=30), Rules(max_examples=10**8))
+
+
+def wide_bayes() -> NaiveBayes:
+    return NaiveBayes(3, ["a", "b"], feature_bound=1.0, fraction_bits=30)
+
+
+def test_a_server_under_masks_refuses_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    privacy = Privacy(None, "job", max_workers=100)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="masked sum would wrap around"):
+        aggregation_of(Ledger(), wide_bayes, Rules(max_examples=10**8), privacy)
+    ring = Ring(Tikhonov(3).schema)
+    monkeypatch.setattr("dealfl.masks.ring.MAX_MASKED_BYTES", ring.size_bytes)
+    ring.require_small()
+    monkeypatch.setattr("dealfl.masks.ring.MAX_MASKED_BYTES", ring.size_bytes - 1)
+    with pytest.raises(BadInput, match="as a dense vector"):
+        ring.require_small()
 
 
 @pytest.mark.parametrize("learner", [NaiveBayes(2, ["a", "b"], feature_bound=3.0), Tikhonov(2)])

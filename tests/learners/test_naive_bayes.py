@@ -152,3 +152,5 @@ def test_the_work_of_a_call_counts_values_read_and_integers_changed() -> None:
     model = NaiveBayes(3, ["a", "b"], feature_bound=1.0)
     model.learn([[0.5, 0.0, 1.0]], ["a"])
     assert (model.last_work.operations, model.last_work.bytes) == (3 + 1, 3 * 8 + 3 * 2 * 8)
+    model.predict([[0.5, 0.0, 1.0]] * 4)
+    assert (model.last_work.operations, model.last_work.bytes) == (4 * 3 * 2, 4 * 3 * 8)

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.linear_model import Ridge, RidgeClassifier  # type: ignore[import-untyped]
 
 from dealfl.errors import BadInput, NotLearned, OutOfBounds
+from dealfl.exact import CHOICE
 from dealfl.learners import Tikhonov, TikhonovClassifier
 from dealfl.learners.ridge import plain
 from dealfl.learners.ridge import weights as ridge_weights
@@ -269,6 +270,22 @@ def test_bounds_and_penalty_are_one_if_they_are_not_given() -> None:
     for row, target in (([1.5], 0.0), ([0.0], 1.5)):
         with pytest.raises(BadInput):
             model.learn([row], [target])
+
+
+@pytest.mark.parametrize(("mode", "followed"), [("never", 41**2 + 41**2 // 2), ("always", 41 * 42)])
+def test_the_work_of_a_prediction_has_what_kept_its_weights(
+    mode: str, followed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In numpy a factor follows a row, and solves; a compiled loop does both in one pass."""
+    monkeypatch.setattr(CHOICE, "mode", mode)
+    model = made(intercept=False)
+    model.learn(X[:100], Y[:100])
+    model.predict(X[:3])
+    solved = 40**3 // 3 + 40**2 // 2
+    assert model.last_work.operations == 3 * 40 + solved + 41**2 // 2
+    model.learn(X[100:101], Y[100:101])
+    model.predict(X[:3])
+    assert model.last_work.operations == 3 * 40 + followed
 
 
 @pytest.mark.parametrize("features", [31, 100])

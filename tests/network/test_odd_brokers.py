@@ -12,6 +12,7 @@ from dealfl.network.connection import Connection
 
 ACCEPTED = b"\x20\x03\x00\x00\x00"  # CONNACK
 ACCEPTED_FEW = b"\x20\x06\x00\x00\x03\x21\x00\x03"  # with a receive maximum of 3
+NOT_AUTHORIZED = b"\xe0\x01\x87"  # DISCONNECT
 PUBLISH = 3
 
 
@@ -60,6 +61,62 @@ def test_a_broker_gets_no_more_at_once_than_it_takes(monkeypatch: pytest.MonkeyP
 
     asyncio.run(asyncio.wait_for(run(), 60))
     assert [types_of(each)[PUBLISH] for each in heard] == [0, 3]
+
+
+def test_a_broker_that_leaves_because_of_a_topic_is_named_with_the_topic() -> None:
+    """Some brokers do so instead of answering."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_000)
+        writer.write(ACCEPTED)
+        await reader.read(1_000)
+        writer.write(NOT_AUTHORIZED)
+        await reader.read()
+        writer.close()
+
+    async def run() -> dict[str, str]:
+        stopped = asyncio.Event()
+        listener = await asyncio.start_server(answer, "127.0.0.1", 0)
+        broker = where(listener.sockets[0].getsockname()[1])
+        connection = Connection([broker], lambda: connection.subscribe(["secret"]), lambda _: None)
+        running = asyncio.ensure_future(connection.run(stopped))
+        while not connection.refused:
+            await asyncio.sleep(0.001)
+        stopped.set()
+        await running
+        listener.close()
+        return connection.refused
+
+    assert asyncio.run(asyncio.wait_for(run(), 60)) == {"secret": "Not authorized"}
+
+
+def test_a_large_packet_that_is_read_slowly_is_written_and_then_nothing_more() -> None:
+    size = 1 << 24
+
+    async def run(listener: socket.socket) -> None:
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+
+        def connected() -> None:
+            connection.publish("topic", bytes(size))
+
+        broker = where(listener.getsockname()[1])
+        connection = Connection([broker], connected, lambda _: None)
+        running = asyncio.ensure_future(connection.run(stopped))
+        reader, _ = await loop.sock_accept(listener)
+        await loop.sock_recv(reader, 1_000)
+        await loop.sock_sendall(reader, ACCEPTED)
+        heard = 0
+        while heard < size:
+            heard += len(await loop.sock_recv(reader, 1 << 20))
+        assert connection._socket is not None
+        assert not loop.remove_writer(connection._socket._sock), "it would be asked all the time"
+        stopped.set()
+        await running
+        reader.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        asyncio.run(asyncio.wait_for(run(listener), 60))
 
 
 def test_after_a_broker_that_reads_nothing_the_next_one_is_heard(

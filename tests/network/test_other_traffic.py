@@ -34,12 +34,18 @@ def looking(net: NetTree) -> InterfaceCounters:
 )
 @pytest.mark.parametrize("name", ["wlan0", "rmnet_data0"])
 def test_an_interface_is_active_if_it_sends_and_carries_enough(
-    net: NetTree, name: str, received: int, sent: int, is_active: bool
+    net: NetTree,
+    name: str,
+    received: int,
+    sent: int,
+    is_active: bool,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     counters = looking(net)
     net.carry(name, received, sent)
     assert counters.look() == is_active
     assert not counters.look(), "nothing since"
+    assert not caplog.text, "counters that stand still do not run backwards"
 
 
 def test_loopback_does_not_count(net: NetTree) -> None:

@@ -58,6 +58,18 @@ def test_a_choice_and_a_sort_choose_the_same(
     assert chosen(arms, eligible, weight, count) == expected
 
 
+@pytest.mark.parametrize("games", [2, 3])
+def test_games_that_are_played_together_are_those_that_are_played_alone(games: int) -> None:
+    arms = arms_of(5, 40 * games)
+    draw = np.random.default_rng(6)
+    eligible, weight = draw.random((games, 40)) < 0.6, np.ones(40 * games)
+    alone = [
+        by_sorting(arms, np.isin(np.arange(40 * games) // 40, game) & eligible.ravel(), weight, 4)
+        for game in range(games)
+    ]
+    assert arms.choose(100, eligible, weight, 4).tolist() == [arm for one in alone for arm in one]
+
+
 @pytest.mark.parametrize("levels", [0, 2])
 def test_a_choice_over_many_blocks_and_ascending_scores_is_that_of_a_partition(levels: int) -> None:
     arms = arms_of(3, 200_000, levels=levels)

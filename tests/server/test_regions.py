@@ -82,6 +82,18 @@ def test_what_a_worker_of_a_region_learns_reaches_the_root_once() -> None:
     assert (row.devices, row.learned, row.flag, row.incarnation) == (1, 8, "", 1)
 
 
+def test_what_the_workers_of_a_region_evict_is_told_to_the_root_once() -> None:
+    top = root()
+    below = joined(top)
+    learn(top, below, count=5)
+    for sequence, count in ((2, -2), (3, -1), (4, 1)):
+        delta = examples(count) if count > 0 else -examples(-count)
+        exchange(top, below, announce("w", 1))
+        exchange(top, below, update(sequence, count, delta=delta, round=sequence))
+    assert top.model.statistics == examples(3)
+    assert (top.workers["r"].learned, top.workers["r"].evicted) == (6, 3)
+
+
 def test_a_region_that_the_job_does_not_name_stays_out_whatever_else_it_is_flagged_for() -> None:
     top = root()
     below = joined(top, name="stranger")

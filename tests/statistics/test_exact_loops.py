@@ -107,6 +107,22 @@ def test_sums_bytes_and_fingerprints_are_the_same(
     assert total == (one.fingerprint(7) + other.fingerprint(7)) % ((1 << 61) - 1)
 
 
+@pytest.mark.parametrize(("name", "step"), [("sums", 2**61), ("wide", 2**93)])
+def test_fingerprints_of_multiples_of_large_powers_of_two_are_the_same(
+    name: str, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [times * step + rest for times in (-3, -2, -1, 1) for rest in (0, 1, 2)]
+    cells = Integers.of(values, name == "wide")
+    one = Statistics(SCHEMA, {name: Entries(np.arange(len(values)), cells)})
+    total = both(lambda: one.fingerprint(7), monkeypatch)
+    alone = [
+        Statistics(SCHEMA, {name: Entries(np.array([place]), cells[place : place + 1])})
+        for place in range(len(values))
+    ]
+    monkeypatch.setattr(CHOICE, "mode", "never")
+    assert total == sum(each.fingerprint(7) for each in alone) % ((1 << 61) - 1)
+
+
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 15, 16, 17, 64, 200, 333])
 def test_few_values_among_zeros_are_found(

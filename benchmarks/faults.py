@@ -17,10 +17,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from io import StringIO
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
-from threading import Event, Thread
 from typing import Any
 
 import cliffs
@@ -29,6 +30,7 @@ from reporting import Report, main, progress
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from dealfl.exact import compiled
+from dealfl.network import Credentials
 from dealfl.protocol.messages import Erase
 from dealfl.protocol.transport import encode
 from dealfl.server import Ledger, Server
@@ -45,6 +47,7 @@ from tests.network.brokers import start_broker
 from tests.network.federations import JOB, Federation
 from tests.network.forks import Forks
 from tests.network.serving import Phone, serve
+from tests.network.strangers import Stranger
 from tests.runs.test_full_disk import mounted_disk
 from tests.server import test_damaged_ledgers as damaged
 from tests.server import test_hostile_messages as hostile
@@ -227,15 +230,19 @@ def broker_flood(report: Report, pings: int) -> None:
             with serve(broker.server, make=server) as served:
                 honest = Phone(broker.enrol("honest"), served)
                 honest.join()
-                liar = Phone(broker.enrol("liar"), served)
+                where = broker.enrol("liar")
+                liar = Phone(where, served)
                 liar.join()
+                liar.leave()
                 calm_s = _wait_times(honest, pings)
-                packet = encode([floods.fetch("liar")] * floods.PACKET)
-                over = Event()
-                flooding = Thread(target=_flood, args=(liar, packet, over))
+                # not a thread, which would take the server's turns of the interpreter
+                apart = get_context("spawn")
+                begins = apart.Event()
+                flooding = apart.Process(target=_flood, args=(where, liar.up, begins))
                 flooding.start()
+                begins.wait()
                 flooded_s = _wait_times(honest, pings)
-                over.set()
+                flooding.terminate()
                 flooding.join()
         finally:
             broker.kill()
@@ -272,9 +279,12 @@ def _wait_times(phone: Phone, pings: int) -> list[float]:
     return spent_s
 
 
-def _flood(phone: Phone, packet: bytes, over: Event) -> None:
-    while not over.is_set():
-        phone.publish(phone.up, packet)
+def _flood(where: Credentials, topic: str, begins: Event) -> None:
+    packet = encode([floods.fetch(where.user)] * floods.PACKET)
+    liar = Stranger(where).connect()
+    begins.set()
+    while True:
+        liar.publish(topic, packet)
 
 
 @contextmanager

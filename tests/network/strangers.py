@@ -91,6 +91,7 @@ class Stranger:
     def publish(self, topic: str, payload: bytes, *, retain: bool = False, qos: int = 1) -> str:
         """Publish, and return the broker's answer."""
         sent = self.client.publish(topic, payload, qos, retain)
+        self._answers.pop(sent.mid, None)  # of a publication before 65,535 others
         self.wait(lambda: sent.mid in self._answers)
         return self._answers.get(sent.mid, "no answer")
 

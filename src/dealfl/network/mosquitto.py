@@ -33,7 +33,8 @@ _RUNNING = b" running\n"  # in the log
 _RELOADING = b"Reloading config."
 
 # Packets are sent in pieces below max_packet_size. The queues hold what 20,000 workers send while
-# the server commits. SIGHUP makes mosquitto read users, rules and revoked certificates again.
+# the server commits. Without set_tcp_nodelay, a reply that follows an acknowledgement waits 40 ms
+# for that of TCP. SIGHUP makes mosquitto read users, rules and revoked certificates again.
 _CONFIGURATION = """\
 # Written by `dealfl broker init`. `dealfl broker run` starts mosquitto with it.
 listener {port} {listen}
@@ -53,6 +54,7 @@ max_packet_size 131072
 max_queued_messages 20000
 max_queued_bytes 1073741824
 max_inflight_messages 500
+set_tcp_nodelay true
 max_keepalive 3600
 memory_limit 4294967296
 """

@@ -93,10 +93,10 @@ def serve(
 class Phone(Stranger):
     """A device with its own topics, which sends what a test wants."""
 
-    def __init__(self, where: Credentials, served: Served, worker: str = "") -> None:
+    def __init__(self, where: Credentials, epoch: str, worker: str = "") -> None:
         super().__init__(where)
         self.worker = worker or where.user
-        top, way = f"{TOP}/{served.epoch}", f"{where.user}/{self.worker}"
+        top, way = f"{TOP}/{epoch}", f"{where.user}/{self.worker}"
         self.up, self.down = f"{top}/up/{way}", f"{top}/down/{way}"
         self.connect()
         self.subscribe(self.down, f"{top}/all")

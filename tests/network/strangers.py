@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import time
 import traceback
@@ -77,6 +78,8 @@ class Stranger:
                 warnings.simplefilter("ignore", ResourceWarning)  # paho does not close its socket
                 traceback.clear_frames(error.__traceback__)
             raise
+        sock: Any = self.client.socket()
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as a worker does
         self.wait(lambda: bool(self.answer))
         return self
 

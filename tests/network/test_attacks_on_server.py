@@ -43,7 +43,7 @@ def served(running: RunningBroker) -> Iterator[Served]:
 
 @pytest.fixture
 def phones(running: RunningBroker, served: Served) -> Iterator[tuple[Phone, Phone]]:
-    pair = Phone(running.enrol("w1"), served), Phone(running.enrol("w2"), served)
+    pair = Phone(running.enrol("w1"), served.epoch), Phone(running.enrol("w2"), served.epoch)
     for phone in pair:
         phone.join()
     yield pair
@@ -241,7 +241,7 @@ def test_what_is_too_large_or_not_what_it_states_is_dropped(
         bomber.publish(bomber.up, valid[:place] + draw.randbytes(3) + valid[place + 3 :])
     settle(other)
     assert served.do(lambda: served.end.dropped["w1"]) >= len(bad)
-    fat = Phone(running.enrol("w3"), served)
+    fat = Phone(running.enrol("w3"), served.epoch)
     assert fat.publish(fat.up, bytes(200_000)) == "no answer"  # the broker ends the connection
     settle(other, 2)
 
@@ -252,7 +252,7 @@ def test_pieces_of_many_packets_share_a_bounded_memory(running: RunningBroker) -
     noise = random.Random(0).randbytes(900_000)
     pieces = split(b"DEAL\x01\x00" + noise, 90_000)[:-1]
     with serve(running.server, make=server, max_bytes=1 << 20) as served:
-        honest = Phone(running.enrol("w1"), served)
+        honest = Phone(running.enrol("w1"), served.epoch)
         honest.join()
         hoarder = Stranger(where).connect()
         tracemalloc.start()
@@ -275,7 +275,7 @@ def test_a_gateway_is_the_way_to_its_own_workers_and_to_no_others(
 ) -> None:
     thief, _ = phones
     hub = running.enrol("hub", workers=("w4", "w5"))
-    fourth = Phone(hub, served, "w4")
+    fourth = Phone(hub, served.epoch, "w4")
     fourth.join()
     for topic in (f"{TOP}/{served.epoch}/up/w1/w4", f"{TOP}/{served.epoch}/up/hub/w4"):
         forged = encode([announce("w4", 1)])

@@ -3,15 +3,20 @@
 import asyncio
 import random
 import socket
+import ssl
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from dealfl.network import Credentials
-from dealfl.network.connection import Connection
+from dealfl.network.authority import Authority
+from dealfl.network.connection import Connection, Delivery
 
 ACCEPTED = b"\x20\x03\x00\x00\x00"  # CONNACK
 ACCEPTED_FEW = b"\x20\x06\x00\x00\x03\x21\x00\x03"  # with a receive maximum of 3
+SMALL = b"\x30\x05\x00\x01t\x00x"  # PUBLISH with quality of service 0
 NOT_AUTHORIZED = b"\xe0\x01\x87"  # DISCONNECT
 PUBLISH = 3
 
@@ -187,3 +192,39 @@ def test_what_was_published_is_sent_before_the_connection_is_closed(
     asyncio.run(asyncio.wait_for(run(), 60))
     assert len(heard[0]) > size_bytes
     assert heard[0].endswith(b"\xe0\x01\x04"), "DISCONNECT, which lets the broker publish the will"
+
+
+def test_all_packets_of_one_record_are_read_but_not_all_at_once(tmp_path: Path) -> None:
+    """What TLS has decrypted does not make the socket readable again."""
+    Authority.create(tmp_path, "test", ["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "broker.pem", tmp_path / "broker.key")
+    heard, turns = list[Delivery](), list[int]()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_000)
+        writer.write(ACCEPTED + 100 * SMALL)
+        await reader.read()
+        writer.close()
+
+    async def run() -> None:
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+        listener = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
+        plain = where(listener.sockets[0].getsockname()[1])
+        broker = replace(plain, authority=(tmp_path / "authority.pem").read_text())
+
+        def received(delivery: Delivery) -> None:
+            heard.append(delivery)
+            if len(heard) == 1:
+                loop.call_soon(lambda: turns.append(len(heard)))
+
+        connection = Connection([broker], lambda: None, received)
+        running = asyncio.ensure_future(connection.run(stopped))
+        while len(heard) < 100:
+            await asyncio.sleep(0.001)
+        stopped.set()
+        await running
+        listener.close()
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+    assert turns[0] <= 10, "others have a turn before the rest is read"

@@ -140,7 +140,7 @@ def test_workers_follow_a_new_epoch_of_a_running_server(
         async with working(running.enrol("w1"), journal) as end:
             await wait(lambda: examples_of(served) == 1)
             old = served.epoch
-            ahead = Phone(running.enrol("w2"), served)
+            ahead = Phone(running.enrol("w2"), served.epoch)
             ahead.join()
             ahead.say(announce("w2", epoch=old, round=10**6))  # proves that the ledger is old
             await wait(lambda: served.epoch != old)

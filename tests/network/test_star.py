@@ -10,7 +10,8 @@ def test_workers_of_a_broker_that_fails_are_asleep_at_once(tmp_path: Path) -> No
     first, second = (start_broker(tmp_path / name, job="job") for name in ("first", "second"))
     try:
         with serve(first.server, second.server) as served:
-            phones = [Phone(first.enrol("w8"), served), Phone(second.enrol("w9"), served)]
+            enrolled = first.enrol("w8"), second.enrol("w9")
+            phones = [Phone(where, served.epoch) for where in enrolled]
             for phone in phones:
                 phone.join()
             first.kill()

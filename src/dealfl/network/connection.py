@@ -37,7 +37,7 @@ _LOG = logging.getLogger("dealfl.network")
 _IN_FLIGHT = 500
 _PATIENCE_S = 10.0  # for a broker that accepts no connection, or nothing more
 _GOODBYE_S = 1.0
-_AT_ONCE = 200  # packets that are read before anything else happens
+_AT_ONCE = 10  # packets that are read before anything else happens
 _RETAINS_NOT = 0x9A  # why a broker refuses a will that is to be retained
 _NOT_AUTHORIZED = 0x87  # why some brokers end a connection that writes to a forbidden topic
 
@@ -137,15 +137,19 @@ class _Socket:
             self._failed(error)
 
     def _read_packets(self) -> None:
-        """Read packets while there are more, so that one commit serves many."""
+        """Read packets while there are more, so that one commit serves many; then give a turn."""
         for _ in range(_AT_ONCE):
             before = self._traffic.received_packets
             self._client.loop_read()
             if self._client.socket() is None:
-                break
-            more = isinstance(self._sock, ssl.SSLSocket) and self._sock.pending()
-            if not more and self._traffic.received_packets == before:
-                break
+                return
+            if not self._has_decrypted() and self._traffic.received_packets == before:
+                return
+        if self._has_decrypted():  # which does not make the socket readable
+            self._loop.call_soon(self._read)
+
+    def _has_decrypted(self) -> bool:
+        return isinstance(self._sock, ssl.SSLSocket) and self._sock.pending() > 0
 
     def finish_writing(self) -> None:
         """Write the rest when the socket takes it: paho writes at once, but not in a callback."""

@@ -362,6 +362,7 @@ def test_a_worker_that_is_silent_after_a_restore_counts_as_behind() -> None:
     assert pair.server.workers["w"].behind == 0
     pair.server.handle([announce("busy", 0)], pair.now_s)
     assert pair.server.workers["busy"].training
+    assert pair.server.workers["busy"].behind == 0, "it has sent nothing that could be old"
     pair.server.handle([announce("gone", 0)], pair.now_s)
     pair.server.remove("gone", pair.now_s)
     with pair.ledger.transaction():

@@ -197,6 +197,18 @@ def test_arrays_that_make_no_sense_are_refused(
         Statistics.from_bytes(written(header_of(*specs), *empty))
 
 
+def test_a_header_of_64_kb_is_read_within_any_limit_and_a_longer_one_is_not() -> None:
+    learner = "c" * (65_536 - len(NO_ARRAYS) + 1)
+    header = NO_ARRAYS.replace('"c"', f'"{learner}"')
+    assert len(header) == 65_536
+    data = written(header)
+    assert Statistics.from_bytes(data, max_bytes=0).to_bytes() == data
+    longer = written(header.replace('"c', '"cc', 1))
+    with pytest.raises(BadBytes, match="the header of the statistics has 65537 bytes; the limit"):
+        Statistics.from_bytes(longer, max_bytes=65_536)
+    assert Statistics.from_bytes(longer, max_bytes=65_537).to_bytes() == longer
+
+
 def test_as_many_arrays_as_allowed_are_read() -> None:
     header = header_of(*[(f"a{i}", 1, 64) for i in range(MAX_ARRAYS)])
     assert read_or_refused(written(header, *[array(0, 0, 1, 1)] * MAX_ARRAYS))

@@ -58,8 +58,12 @@ class Stranger:
         def note_answer(_: Any, __: Any, number: int, reason: Any, ___: Any) -> None:
             answers[number] = str(reason)
 
+        def send_at_once(_: Any, __: Any, sock: Any) -> None:  # as a worker does
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
         self.client.on_connect = lambda _, __, ___, reason, ____: replies.append(str(reason))
         self.client.on_publish = note_answer
+        self.client.on_socket_open = send_at_once
         self.client.on_message = lambda _, __, message: received.append(
             (message.topic, bytes(message.payload))
         )
@@ -78,8 +82,6 @@ class Stranger:
                 warnings.simplefilter("ignore", ResourceWarning)  # paho does not close its socket
                 traceback.clear_frames(error.__traceback__)
             raise
-        sock: Any = self.client.socket()
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as a worker does
         self.wait(lambda: bool(self.answer))
         return self
 

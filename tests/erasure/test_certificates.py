@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import x25519
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from msgspec import structs
 
 from dealfl.erasure import (
@@ -119,6 +121,14 @@ def test_the_private_key_is_private_and_a_damaged_one_is_named(tmp_path: Path) -
         open_signing_key(tmp_path)
     with pytest.raises(BadInput, match="has no public keys"):
         load_keys(tmp_path.parent)
+
+
+def test_a_public_key_of_another_kind_is_refused(tmp_path: Path) -> None:
+    other = x25519.X25519PrivateKey.generate().public_key()
+    path = tmp_path / "other.pem"
+    path.write_bytes(other.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    with pytest.raises(BadBytes, match=r"other\.pem is not an Ed25519 key"):
+        load_keys(path)
 
 
 def test_a_commitment_needs_name_and_salt() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.errors import BadBytes, BadInput, WriteFailed
+from dealfl.protocol import Position
 from dealfl.server import Ledger, LedgerReader, WorkerRow
 from dealfl.worker import Journal
 from tests.federation.parts import Connect, announce, examples, joined, kinds, server, update
@@ -54,6 +55,32 @@ def test_a_request_that_is_put_again_is_the_same_entry() -> None:
     assert other[1]
     assert ledger.erasures.put_part("r", (b"ann",), 2.0, "somebody") == (first[0], False)
     assert ledger.erasures.end().number == 2
+
+
+def test_the_first_position_that_the_list_has_is_common() -> None:
+    ledger = Ledger()
+    places = []
+    for name in ("r", "s", "t"):
+        ledger.erasures.put(name, (name.encode(),), 0.0)
+        places.append(ledger.erasures.end())
+    lost = [Position(4, b"of a list that was longer"), Position(3, b"of another list")]
+    for place in places:
+        assert ledger.erasures.find_common([*lost, place, places[0]]) == place
+    assert ledger.erasures.find_common(lost) == Position()
+
+
+def test_a_part_of_the_list_cuts_no_request_and_has_one_at_least() -> None:
+    ledger = Ledger()
+    sizes = {"r": 2, "s": 3, "t": 1, "u": 7}
+    for name, size in sizes.items():
+        ledger.erasures.put(name, tuple(f"{name}{n}".encode() for n in range(size)), 0.0)
+    end = ledger.erasures.end()
+    found, place = list[int](), Position()
+    while (part := ledger.erasures.part(place, end.number, 5)) is not None:
+        assert part.before == place
+        found.append(len(part.owners))
+        place = part.after
+    assert (found, place) == ([5, 1, 7], end)
 
 
 def test_the_last_two_hundred_versions_are_listed() -> None:

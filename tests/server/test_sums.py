@@ -47,6 +47,7 @@ def test_sums_and_total_in_pages_equal_whole_sums(
         expected[name], total = expected[name] + change, total + change
         changed = store.add(name, change)
         assert changed.whole == expected[name]
+        assert len(changed.whole.arrays) == len(SCHEMA.arrays)
         store.put(changed, number)
         store.mark(change)
         store.put_total(SCHEMA, lambda array, *cells: total[array].between(*cells))  # noqa: B023

@@ -36,6 +36,13 @@ def filled(path: Path, rows: int = 20) -> Journal:
     return journal
 
 
+def test_an_entry_is_new_in_the_list_of_the_erased_once() -> None:
+    journal = Journal()
+    assert [journal.suppress(entry) for entry in (b"ann", b"bob", b"ann")] == [True, True, False]
+    journal.readmit(b"ann")
+    assert journal.suppress(b"ann")
+
+
 def test_a_transaction_that_fails_leaves_nothing() -> None:
     journal = Journal()
 

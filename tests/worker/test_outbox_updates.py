@@ -122,6 +122,15 @@ def test_nothing_leaves_before_every_verdict_is_there() -> None:
     assert delta_of(kept) == examples(6)
 
 
+def test_a_correction_claims_no_training() -> None:
+    counter = Counter()
+    counter.outbox.erase(-examples(1), 0.0)
+    (kept,) = counter.send()
+    assert isinstance(kept, Update)
+    assert (kept.learned, kept.evicted, kept.operations, kept.alarmed) == (0, 0, 0, False)
+    assert (kept.elapsed_s, kept.energy_j, kept.round) == (0.0, 0.0, None)
+
+
 def test_a_verdict_that_is_repeated_changes_nothing() -> None:
     counter = Counter()
     counter.outbox.post(examples(5).to_bytes(), 0.0)

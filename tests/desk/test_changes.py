@@ -154,3 +154,9 @@ def test_a_worker_that_changed_often_is_sent_once_after_its_last_change() -> Non
     assert log.since(3) == (["b"], 105)
     assert log.since(105) == ([], 105)
     assert 3 < len(log._changes) <= 6, "most of what is outdated is forgotten"
+
+
+def test_all_that_changed_is_listed_unless_a_limit_is_given() -> None:
+    log, names = ChangeLog(), [f"w{number}" for number in range(300)]
+    log.note(names)
+    assert log.since(0) == (names, 300)

@@ -60,8 +60,10 @@ _GRACE_S = 60.0
 _MAX_TEST_S = 150.0  # of the clock: the test waits for what a change prevents
 _MAX_WALL = 10.0  # a busy machine is slow, which is no failure
 _MAX_TESTS = 1500
-_IN_PROCESSES = f"{_PACKAGE}network/"  # what tests see in other processes only
-_FORKS = "tests.network.forks"
+_IN_PROCESSES = {  # what tests see in other processes only; their files, and a word in those
+    f"{_PACKAGE}network/": ("tests/network/", "tests.network.forks"),
+    f"{_PACKAGE}exact/compiled.py": ("tests/statistics/test_compiled", "subprocess"),
+}
 
 
 def sampled(mutants: Iterable[Mutant], seed: int, count: int) -> list[Mutant]:
@@ -195,14 +197,15 @@ def _tests(mutant: Mutant, calls: dict[str, Any]) -> list[str]:
         if affordable and total_s > _MAX_TESTS_S:
             break
         affordable.append(test)
-    if mutant.path.startswith(_IN_PROCESSES):
-        affordable += [test for test in calls if _starts_processes(test.partition("::")[0])]
+    for changed, (files, word) in _IN_PROCESSES.items():
+        if mutant.path.startswith(changed):
+            affordable += [test for test in calls if test.startswith(files) and _has(test, word)]
     return list(dict.fromkeys(affordable))
 
 
-def _starts_processes(file: str) -> bool:
-    """Return whether tests start `dealfl`, whose calls nobody sees."""
-    return file.startswith("tests/network/") and _FORKS in (ROOT / file).read_text("utf-8")
+def _has(test: str, word: str) -> bool:
+    """Return whether the file of a test has a word."""
+    return word in (ROOT / test.partition("::")[0]).read_text("utf-8")
 
 
 def _try(tried: tuple[Mutant, list[str]], copy: Path) -> str:

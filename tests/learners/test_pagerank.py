@@ -249,6 +249,8 @@ def test_equal_sums_of_different_fractions_are_a_tie() -> None:
         (lambda m: m.recommend(HISTORIES[:2]), "history has 2 rows; it must have one"),
         (lambda m: m.learn(HISTORIES * 3), "history 0 has 3 for item"),
         (lambda m: m.learn(HISTORIES[:, :4]), r"shape \(80, 4\); the model has n_items=30"),
+        (lambda m: m.learn(np.eye(29)), r"shape \(29, 29\); the model has n_items=30"),
+        (lambda m: m.learn(np.eye(31)), r"shape \(31, 31\); the model has n_items=30"),
     ],
 )
 def test_bad_calls_are_refused_by_name(call: Any, message: str) -> None:

@@ -272,6 +272,15 @@ def test_bounds_and_penalty_are_one_if_they_are_not_given() -> None:
             model.learn([row], [target])
 
 
+def test_the_work_of_a_batch_is_that_of_its_products_and_touches_each_moment_once() -> None:
+    model = made()
+    columns = 42  # 1, the features and the target
+    for rows in (7, 50):
+        model.learn(X[:rows], Y[:rows])
+        assert model.last_work.operations == rows * columns * (columns + 1) // 2
+        assert model.last_work.bytes == 8 * rows * columns + 2 * 8 * columns * (columns + 1) // 2
+
+
 @pytest.mark.parametrize(("mode", "followed"), [("never", 41**2 + 41**2 // 2), ("always", 41 * 42)])
 def test_the_work_of_a_prediction_has_what_kept_its_weights(
     mode: str, followed: int, monkeypatch: pytest.MonkeyPatch

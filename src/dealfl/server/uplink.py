@@ -380,7 +380,8 @@ class Uplink:
     def note_answer(self, message: Erased) -> None:
         """Report a request once more if a worker has answered it late."""
         own = self._ledger.erasures.find_number(message.request, message.hash)
-        self._open |= self._by_own.get(own or 0, set())
+        if own is not None:
+            self._open |= self._by_own.get(own, set())
 
     @property
     def wake_at_s(self) -> float | None:

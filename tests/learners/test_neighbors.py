@@ -168,6 +168,16 @@ def test_a_forest_keeps_no_key_of_what_was_removed(
         assert set(candidates(forest, np.array([[0]], dtype=np.uint64), 40)) == left
 
 
+def test_a_forest_gives_back_the_room_of_what_was_removed() -> None:
+    count = 4 * examples_module.MIN_MERGE
+    keys = np.random.default_rng(1).integers(0, 1 << 60, (count, 1)).astype(np.uint64)
+    forest = PrefixForest(tables=1)
+    forest.add(np.arange(count), keys)
+    nothing = np.zeros((count, 0), np.int32), np.zeros(count, np.int32), np.zeros(count, np.int64)
+    forest.remove(np.arange(count - 9), *nothing)
+    assert forest.arrays[0].shape[1] < count // 2
+
+
 def _nearest_keys(key: int, keys: Any, kept: Any, enough: int) -> list[int]:
     """Return all examples whose keys are among those of the `enough` best ones."""
 
@@ -290,11 +300,19 @@ def test_ids_leave_numbers_for_those_after_them() -> None:
         ({"direction_features": -1}, "direction_features is .*; it must be"),
         ({"digits": 0}, "digits is .*; it must be"),
         ({"fraction_bits": 25}, "fraction_bits is .*; it must be"),
+        ({"n_features": 2**15 + 1}, "n_features is .*; it must be"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         made(**settings)
+
+
+def test_as_many_buckets_as_have_numbers_are_taken() -> None:
+    signatures = Signatures(np.array([8]), 4, bits=60, vote_bits=48, seed=0, digits=1)
+    assert signatures.cells(1 << 12) == 1 << 62
+    with pytest.raises(BadInput, match="lower vote_bits"):
+        signatures.cells((1 << 12) + 1)
 
 
 def test_the_seed_is_part_of_the_digest_but_k_is_not() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -200,6 +200,9 @@ def test_millions_of_items_need_no_memory_until_they_are_seen() -> None:
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1))
+@example(
+    [high * (high - 1) // 2 + low for high in (1 << 29, (1 << 30) - 1) for low in (0, high - 1)]
+)
 def test_numbers_of_pairs_are_undone(numbers: list[int]) -> None:
     high, low = items_of(np.array(numbers))
     assert np.all(low < high)

@@ -64,6 +64,11 @@ def test_small_buckets_are_merged_down_the_tree(seed: int, least: int) -> None:
     assert merged.to_dict() == by_definition(counts, 8, least)
 
 
+def test_an_example_moves_once_at_each_bit_at_most() -> None:
+    merged = Buckets(Entries.of({0b000: 1, 0b111: 2}), classes=1, bits=3).merged(2)
+    assert merged.to_dict() == {0b111: 3}
+
+
 @pytest.mark.parametrize("least", [1, 5, 40, 270])
 def test_a_published_model_holds_no_small_bucket(least: int) -> None:
     model = learned(min_bucket=least)

@@ -103,6 +103,13 @@ def test_values_that_are_impossible_are_refused(name: str) -> None:
             restored(**{"1": damaged(3, name, 131 if name == "since" else 130)})
 
 
+@pytest.mark.parametrize("name", ["mean", "allowed"])
+def test_shares_above_one_are_refused(name: str) -> None:
+    restored(**{"1": damaged(3, name, 1.0)})
+    with pytest.raises(BadBytes, match=name):
+        restored(**{"1": damaged(3, name, 1.5)})
+
+
 def test_a_column_of_another_length_is_refused() -> None:
     names, columns = msgspec.msgpack.decode(STATE["1"])
     for bad in ([columns[0][:-8], *columns[1:]], columns[:-1]):

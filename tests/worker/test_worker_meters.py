@@ -153,6 +153,13 @@ def test_time_is_measured_and_energy_where_it_can_be() -> None:
     )
 
 
+def test_a_clock_that_jumps_back_during_a_training_makes_no_negative_duration() -> None:
+    for end_s, elapsed_s in ((10.25, 0.25), (9.0, 0.0)):
+        meter = MeasuredMeter(clock=iter([0.0, 10.0, end_s]).__next__)
+        meter.start()
+        assert meter.cost(Training()).elapsed_s == elapsed_s
+
+
 @pytest.mark.parametrize("power", [None, Counter(0.0), Counter(1.0, "start"), Counter(1.0, "read")])
 def test_where_no_meter_answers_the_model_does_and_is_called_so(power: Any) -> None:
     meter = MeasuredMeter(power, model(), ticking())

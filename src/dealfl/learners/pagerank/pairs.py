@@ -48,8 +48,7 @@ def items_of(numbers: Int64s) -> tuple[Int64s, Int64s]:
     [[1, 3], [0, 2]]
     """
     high = ((1.0 + np.sqrt(1.0 + 8.0 * numbers)) / 2.0).astype(np.int64)
-    high -= high * (high - 1) // 2 > numbers  # the root can be off by one for large numbers
-    high += (high + 1) * high // 2 <= numbers
+    high -= high * (high - 1) // 2 > numbers  # the root of a large number can be rounded up
     return high, numbers - high * (high - 1) // 2
 
 

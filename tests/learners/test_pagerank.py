@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dealfl.errors import BadInput, Impossible, NotLearned
-from dealfl.exact import CHOICE, ArraySpec, Cells, Entries, SparseCells, Statistics, in_memory
+from dealfl.exact import CHOICE, ArraySpec, Cells, Entries, SparseCells, Statistics, Work, in_memory
 from dealfl.exact import state as storage_module
 from dealfl.learners import PersonalizedPageRank
 from dealfl.learners.pagerank import model as pagerank_module
@@ -188,6 +188,23 @@ def test_a_catalogue_too_large_for_a_table_gives_the_same_answers(
     assert large.recommend([1, 2])[0].tolist() == plain.recommend([1, 2])[0].tolist()
     with pytest.raises(NotLearned):
         large.forget(HISTORIES)
+
+
+@pytest.mark.parametrize("items", [3, 4])
+def test_a_list_as_long_as_the_items_of_zeros_and_ones_is_a_row_of_a_table(items: int) -> None:
+    row = [1, *[0] * (items - 2), 1]
+    model, same = PersonalizedPageRank(items), PersonalizedPageRank(items)
+    model.learn([row])
+    same.learn([[0, items - 1]])
+    assert model.digest() == same.digest()
+
+
+@pytest.mark.parametrize("layout", ["packed", "full"])
+def test_the_work_of_similarities_is_a_row_and_the_item_counts(layout: str) -> None:
+    model = PersonalizedPageRank(30, layout=layout)
+    model.learn(HISTORIES)
+    model.similar(3)
+    assert model.last_work == Work(30, 2 * 4 * 30)
 
 
 def test_millions_of_items_need_no_memory_until_they_are_seen() -> None:

@@ -18,7 +18,7 @@ ACCEPTED = b"\x20\x03\x00\x00\x00"  # CONNACK
 ACCEPTED_FEW = b"\x20\x06\x00\x00\x03\x21\x00\x03"  # with a receive maximum of 3
 SMALL = b"\x30\x05\x00\x01t\x00x"  # PUBLISH with quality of service 0
 NOT_AUTHORIZED = b"\xe0\x01\x87"  # DISCONNECT
-PUBLISH = 3
+PUBLISH, UNSUBSCRIBE = 3, 10
 
 
 def where(port: int) -> Credentials:
@@ -93,6 +93,35 @@ def test_a_broker_that_leaves_because_of_a_topic_is_named_with_the_topic() -> No
         return connection.refused
 
     assert asyncio.run(asyncio.wait_for(run(), 60)) == {"secret": "Not authorized"}
+
+
+def test_topics_are_left_when_there_is_a_connection() -> None:
+    heard = list[bytes]()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1_000)
+        writer.write(ACCEPTED)
+        heard.append(await reader.read(1_000))
+        writer.close()
+
+    async def run() -> None:
+        stopped = asyncio.Event()
+        listener = await asyncio.start_server(answer, "127.0.0.1", 0)
+        broker = where(listener.sockets[0].getsockname()[1])
+        connection = Connection(
+            [broker], lambda: connection.unsubscribe(["former"]), lambda _: None
+        )
+        connection.unsubscribe(["never subscribed"])
+        running = asyncio.ensure_future(connection.run(stopped))
+        while not heard:
+            await asyncio.sleep(0.001)
+        stopped.set()
+        await running
+        listener.close()
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+    assert types_of(heard[0]) == {UNSUBSCRIBE: 1}
+    assert heard[0].endswith(b"\x00\x06former")
 
 
 def test_a_large_packet_that_is_read_slowly_is_written_and_then_nothing_more() -> None:

@@ -221,6 +221,17 @@ def test_the_share_of_workers_that_oort_explores_falls_with_the_rounds() -> None
     assert sum(name.startswith("new") for name in chosen) == 3, "0.9 · 0.98⁶¹ of ten"
 
 
+@pytest.mark.parametrize("seed", range(9))
+def test_when_oort_explores_the_other_places_are_for_the_best(seed: int) -> None:
+    one = OortLike(seed=seed)
+    old = [Candidate(f"old{place}") for place in range(20)]
+    for number in range(1, 41):
+        for name in one.select(number, old, 10):
+            one.record_reward(number, name, 1.0 if name in {"old3", "old7"} else 0.1)
+    chosen = one.select(41, [*old, Candidate("new1"), Candidate("new2")], 4)
+    assert set(chosen) == {"old3", "old7", "new1", "new2"}, "0.9 · 0.98⁴¹ of four are new"
+
+
 @pytest.mark.parametrize("kind", BANDITS)
 def test_of_no_places_nobody_gets_one(kind: type[Bandit]) -> None:
     assert kind().select(1, [Candidate("a"), Candidate("b")], 0) == []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealfl.errors import BadBytes, BadInput
-from dealfl.exact import MAX_ARRAYS, MAX_HEADER_BYTES, ArraySpec, Schema, Statistics
+from dealfl.exact import CHOICE, MAX_ARRAYS, MAX_HEADER_BYTES, ArraySpec, Schema, Statistics
 from tests.statistics.samples import FAR, array, header_of, made, relaxed, written
 
 SAMPLE = made(
@@ -293,11 +293,16 @@ def test_unknown_layouts_and_widths_are_refused(
         (FAR, [*[FAR - 1] * 5]),
         (9, [9]),
         (9, [0, 8]),
+        (9, [5, 5]),
         (9, [*[0] * 9, 0]),
         (0, [0]),
     ],
 )
-def test_indices_beyond_the_array_are_refused(size: int, gaps: list[int]) -> None:
+@pytest.mark.parametrize("mode", ["never", "always"])
+def test_indices_beyond_the_array_are_refused(
+    size: int, gaps: list[int], mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CHOICE, "mode", mode)
     body = b"".join(gap.to_bytes(8, "little") for gap in gaps) + b"\1" * len(gaps)
     data = written(header_of(("a", size, 64)), array(len(gaps), 0, 8, 1, body))
     with pytest.raises(BadBytes, match=r"an index outside its \d+ integers|values in"):

@@ -8,10 +8,11 @@ import pytest
 from dealfl.erasure import owner_hash
 from dealfl.errors import BadInput
 from dealfl.exact import Statistics
-from dealfl.learners import NaiveBayes, Rows, statistics_of
+from dealfl.learners import Histories, NaiveBayes, PersonalizedPageRank, Rows, statistics_of
 from dealfl.power import Training
 from dealfl.protocol.messages import Assignment, Erase, Message, Receipt, Update
 from dealfl.worker import Cost, Journal, State, Worker, WorkerKeys
+from dealfl.worker.models import Recovery
 from tests.federation.parts import welcome
 
 KEY = b"key"
@@ -183,6 +184,17 @@ def test_learning_back_costs_what_it_costs_and_comes_after_the_training() -> Non
     operations = statistics_of(make, good)[1].operations
     assert (back.operations, back.energy_j, back.elapsed_s) == (operations, operations, 1.0)
     assert trained.operations > operations, "it learned the new ones and forgot these"
+
+
+def test_a_recommender_is_judged_by_what_it_recommends_to_owners_it_knows() -> None:
+    journal = Journal()
+    ann, bob = b"a" * 32, b"b" * 32
+    journal.add([(ann, Histories.encode(0)), (bob, Histories.encode(0))], State.LEARNED)
+    journal.add([(ann, Histories.encode(2)), (bob, Histories.encode(4))], State.VALIDATION)
+    recovery = Recovery(journal, secret=b"s", validation_share=0.3, tolerance=0.0)
+    model = PersonalizedPageRank(5)
+    model.learn([[0, 2], [0, 2], [0, 1]])
+    assert recovery.score(model) == 0.5, "item 2 is recommended with item 0, and item 4 is not"
 
 
 def test_a_record_held_back_is_learned_when_a_newer_one_takes_its_place() -> None:

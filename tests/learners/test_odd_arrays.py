@@ -19,6 +19,7 @@ from dealfl.learners import (
     Tikhonov,
     TikhonovClassifier,
 )
+from dealfl.learners.inputs import Labels
 
 RANDOM = np.random.default_rng(0)
 ROWS = RANDOM.uniform(0.0, 1.0, (6, 3))
@@ -201,3 +202,24 @@ def test_classes_that_are_no_list_of_numbers_or_strings_are_refused(classes: Any
     for kind in (TikhonovClassifier, NaiveBayes, Neighbors):
         with pytest.raises(BadInput, match="it must be a list of numbers or of strings"):
             kind(3, classes)
+
+
+@pytest.mark.parametrize("given", [np.int8, np.int16, np.int64])
+@pytest.mark.parametrize("own", [np.int8, np.int64])
+def test_labels_far_from_the_lowest_class_are_told_apart(own: Any, given: Any) -> None:
+    """They differ by more than the largest number of a small type."""
+    classes = Labels(np.array([-100, 28, 100], own))
+    for label, code in ((-100, 0), (28, 1), (100, 2)):
+        assert set(classes.encode(np.full(100, label, given)).tolist()) == {code}
+    with pytest.raises(BadInput, match="class -27"):
+        classes.encode(np.full(100, -27, given))
+
+
+def test_labels_of_other_integer_types_are_found_or_refused() -> None:
+    for own, given in ((np.int64, np.uint64), (np.uint64, np.int64), (np.int64, np.bool_)):
+        classes = Labels(np.array([0, 1, 9], own))
+        assert classes.encode(np.array([0, 1] * 50, given)).tolist() == [0, 1] * 50
+    largest = np.full(100, 2**64 - 1, np.uint64)
+    with pytest.raises(BadInput, match=str(2**64 - 1)):
+        Labels([-1, 0, 9]).encode(largest)
+    assert Labels(largest[:1]).encode(largest).tolist() == [0] * 100

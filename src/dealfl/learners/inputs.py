@@ -427,16 +427,20 @@ class Labels:
         if last - first > _MAX_NUMBERS:
             return None
         codes = np.full(last - first + 1, -1, dtype=np.int64)
-        codes[(self.values - self._sorted[0]).astype(np.int64)] = np.arange(len(self.values))
+        codes[self._offsets(self.values)] = np.arange(len(self.values))
         return codes
 
+    def _offsets(self, labels: NDArray[Any]) -> Int64s:
+        """Return how far labels are above the lowest class, modulo 2^64 and so for any type."""
+        lowest = self._sorted[:1].astype(np.uint64)
+        return (labels.astype(np.uint64) - lowest).astype(np.int64)
+
     def _look_up(self, labels: NDArray[Any], codes: Int64s) -> Int64s:
-        first, last = self._sorted[0], self._sorted[-1]
-        if len(labels) and first <= labels.min() and labels.max() <= last:
-            return np.asarray(codes[(labels - first).astype(np.int64)])
-        inside = (labels >= first) & (labels <= last)
+        inside = (labels >= self._sorted[0]) & (labels <= self._sorted[-1])
+        if inside.all():
+            return np.asarray(codes[self._offsets(labels)])
         matches = np.full(len(labels), -1, dtype=np.int64)
-        matches[inside] = codes[(labels[inside] - first).astype(np.int64)]
+        matches[inside] = codes[self._offsets(labels[inside])]
         return matches
 
     def __len__(self) -> int:

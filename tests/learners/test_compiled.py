@@ -3,10 +3,11 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
+from functools import partial
 from importlib import import_module
-from itertools import product
+from itertools import count, product
 from typing import Any
 
 import numpy as np
@@ -316,6 +317,53 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with np.errstate(all="ignore"):  # like compiled loops
         yield
     assert not any(pair.failed for pair in pairs)
+
+
+MEMORY = ("empty", "zeros", "zeros_like", "full", "sort")  # functions of numpy that take some
+CHANGE = ("change_histories", "add_histories", "change_rows", "add_changes")
+
+
+def out_of_memory(loop: Callable[..., Any], failures: list[str]) -> Callable[..., Any]:
+    """Return a loop that runs out of memory wherever it takes some, and then ends at last."""
+
+    def run(*given: Any) -> Any:
+        before = deepcopy(given)
+        for most in count():
+            takes = 0
+
+            def take(function: Callable[..., Any], *values: Any) -> Any:
+                nonlocal takes
+                takes += 1
+                if takes > most:  # noqa: B023 - it is called before the next round
+                    raise MemoryError
+                return function(*values)
+
+            with pytest.MonkeyPatch.context() as patch:
+                for name in MEMORY:
+                    patch.setattr(np, name, partial(take, getattr(np, name)))
+                with suppress(MemoryError):
+                    return loop(*given)
+            failures.append(loop.__name__)
+            require_same(given, before)
+        return None
+
+    return run
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("layout", ["packed", "full"])
+def test_loops_that_change_counts_take_their_memory_before(
+    layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they raise cannot be caught there, so nothing could be taken back."""
+    failures: list[str] = []
+    for pair in compiled._twins:
+        if pair.plain.__name__ in CHANGE:
+            loop = getattr(import_module(pair.module), pair.plain.__name__)
+            monkeypatch.setattr(pair, "loop", out_of_memory(loop, failures))
+    compare(lambda: PersonalizedPageRank(12, layout=layout), history_steps(0, 12))
+    compare(lambda: NaiveBayes(5, [1, 4], feature_bound=10), row_steps(0, 5, [1, 4]))
+    assert {"change_histories", "add_histories"} <= set(failures)
 
 
 @pytest.mark.usefixtures("written")

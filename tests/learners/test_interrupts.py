@@ -172,28 +172,50 @@ def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(compiled.CHOICE, "mode", "always")
 
 
-def interrupted(call: Callable[[], object], line: int, error: type[BaseException]) -> bool | None:
-    """Raise an error before the n-th line of learners; return None if the call has fewer."""
-    left = line
+class Errors:
+    """An error before the n-th line of learners, and perhaps another before the n-th call after it.
 
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal left
+    Python ends a tracer that has raised an error, so the other one comes from a profiler.
+    """
+
+    def __init__(self, line: int, error: type[BaseException], again: int) -> None:
+        self.lines, self.calls, self.error = line, again, error
+
+    def trace(self, frame: FrameType, event: str, _: object) -> Any:
         if not frame.f_code.co_filename.startswith(FOLDERS):
             return None
         if event == "line":
-            left -= 1
-            if left == 0:
-                raise error(f"{frame.f_code.co_filename}:{frame.f_lineno}")
-        return trace
+            self.lines -= 1
+            if self.lines == 0:
+                raise self.error(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+        return self.trace
 
-    sys.settrace(trace)
+    def profile(self, frame: FrameType, event: str, _: object) -> None:
+        is_call = event in ("call", "c_call") and frame.f_code.co_filename.startswith(FOLDERS)
+        if self.lines <= 0 < self.calls and is_call:
+            self.calls -= 1
+            if self.calls == 0:
+                raise self.error(f"{frame.f_code.co_filename}:{frame.f_lineno}, again")
+
+
+def interrupted(
+    call: Callable[[], object], line: int, error: type[BaseException], again: int = 0
+) -> bool | None:
+    """Raise an error before the n-th line of learners; return None if the call has fewer.
+
+    With `again`, raise another before the n-th call after it, while the change is taken back.
+    """
+    errors = Errors(line, error, again)
+    sys.settrace(errors.trace)
+    sys.setprofile(errors.profile if again else None)
     try:
         call()
     except error:
         return True
     finally:
+        sys.setprofile(None)
         sys.settrace(None)
-    return None if left > 0 else False
+    return None if errors.lines > 0 else False
 
 
 def same(ours: Any, theirs: Any) -> bool:
@@ -203,7 +225,7 @@ def same(ours: Any, theirs: Any) -> bool:
     return bool(np.allclose(ours, theirs, rtol=1e-9, atol=1e-12))
 
 
-def check_every_line(case: Case, name: str, arguments: tuple[Any, ...]) -> int:
+def check_every_line(case: Case, name: str, arguments: tuple[Any, ...], again: int = 0) -> int:
     """Interrupt a call at every line, then let it end; return the number of lines."""
     expected = case.learned((0, 30))
     before, answers = expected.digest(), case.answers(expected)
@@ -212,7 +234,7 @@ def check_every_line(case: Case, name: str, arguments: tuple[Any, ...]) -> int:
     assert same(case.answers(model), answers)
     call = partial(getattr(model, name), *arguments)
     line, work = 1, model.last_work
-    while (raised := interrupted(call, line, ERRORS[line % 2])) is not None:
+    while (raised := interrupted(call, line, ERRORS[line % 2], again)) is not None:
         where = f"after an error at line {line} of {name}"
         assert raised, f"{where}, no error"
         assert model.last_work == work, f"{where}, other work"
@@ -242,6 +264,14 @@ def _cases() -> list[Any]:
 @pytest.mark.usefixtures("loops")
 def test_a_call_that_is_interrupted_at_any_line_has_changed_nothing(name: str, call: str) -> None:
     assert check_every_line(CASES[name], *CALLS[call](CASES[name])) > 20
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a generator
+@pytest.mark.parametrize("again", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("name", ["ridge", "naive-bayes", "neighbors", "pagerank"])
+@pytest.mark.usefixtures("loops")
+def test_a_second_interrupt_does_not_stop_what_takes_a_change_back(name: str, again: int) -> None:
+    assert check_every_line(CASES[name], *CALLS["learn one"](CASES[name]), again) > 20
 
 
 def _names() -> list[Any]:

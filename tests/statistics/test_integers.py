@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dealfl.errors import OutOfBounds
@@ -40,6 +40,8 @@ def test_wide_sums_and_differences_are_those_of_python(
 
 @relaxed
 @given(a=values_of(64), b=values_of(64), operate=sums_and_differences)
+@example(a=-1, b=-(2**63), operate=operator.sub)  # whose negative does not fit
+@example(a=0, b=-(2**63), operate=operator.sub)
 def test_narrow_sums_and_differences_are_those_of_python_or_refused(
     a: int, b: int, operate: Operator
 ) -> None:
@@ -86,6 +88,8 @@ def test_wide_integers_carry_at_the_extremes(a: int, b: int) -> None:
     assert (left + right).tolist() == [a + b]
     assert (left - right + right).tolist() == [a]
     assert (-left).tolist() == [-a]
+    lowest = Integers.of([-(2**95)], wide=True)
+    assert (Integers.of([-1], wide=True) - lowest).tolist() == [2**95 - 1]
     assert (-(left + right)).tolist() == [-a - b]
 
 

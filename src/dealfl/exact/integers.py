@@ -140,7 +140,12 @@ class Integers:
         return total
 
     def __sub__(self, other: Integers) -> Integers:
-        return self + -other
+        return ~(~self + other)  # ~a is -1 - a, which always fits; -a may not
+
+    def __invert__(self) -> Integers:
+        if self.high is None:
+            return Integers(~self.low)
+        return Integers(~self.low & LOW_MASK, ~self.high)
 
     @property
     def wide(self) -> bool:

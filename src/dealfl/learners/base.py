@@ -39,7 +39,7 @@ Arrays = dict[str, NDArray[Any]]
 SparseVector = tuple[NDArray[np.int64], NDArray[np.float64]]
 _MAX_UNBOUNDED = 1 << 12  # features of a saved learner with one bound for all
 Result = TypeVar("Result")
-# Functions and their arguments; each takes one change back, if it was made, however often called.
+# Functions and their arguments; each takes one change back, if it was made, and can be repeated.
 Undo = list[tuple[Any, ...]]
 
 
@@ -395,12 +395,12 @@ class Learner(ABC):
         statistics : Statistics
             Statistics of this schema.
         """
-        with self._lock:
-            self.merge(statistics)
-            try:
-                self.check()
-            finally:
-                self.merge(-statistics)
+        self._atomically(self._check_merged, statistics)
+
+    def _check_merged(self, statistics: Statistics, undo: Undo) -> None:
+        self._merge(statistics, undo)
+        self.check()
+        self._undo(undo)
 
     def check_added(self, delta: Statistics, touched: Statistics, whole: Statistics) -> None:
         """Raise `Impossible` if no set of examples has a sum of statistics; the learner is empty.
@@ -455,26 +455,36 @@ class Learner(ABC):
     def _atomically(self, change: Callable[..., Result], *given: Any) -> Result:  # noqa: ANN401
         """Run a change; on any error, also an interrupt, take back what it has changed."""
         undo: Undo = []
-        work = self._work
         try:
-            with self._lock:
-                try:
-                    return change(*given, undo)
-                except BaseException:
-                    self._work = work
-                    self._undo(undo)  # before another thread changes the same cells
-                    raise
-        except BaseException:
-            if undo:  # an interrupt between the change and the end of `with`
-                self._work = work
+            try:
+                with self._lock:
+                    try:
+                        undo.append((setattr, self, "_work", self._work))
+                        return change(*given, undo)
+                    except BaseException:
+                        self._undo(undo)  # before another thread changes the same cells
+                        raise
+            except BaseException:  # an interrupt between the change and the end of `with`
                 self._undo(undo)
+                raise
+        except BaseException:  # one that came while that was called
+            self._undo(undo)
             raise
 
     def _undo(self, undo: Undo) -> None:
+        """Take changes back, the last one first; continue after one interrupt."""
         with self._lock:
-            for take_back, *given in reversed(undo):
-                take_back(*given)
-            undo.clear()
+            try:
+                self._take_all_back(undo)
+            except BaseException:
+                self._take_all_back(undo)
+                raise
+
+    def _take_all_back(self, undo: Undo) -> None:
+        while undo:
+            take_back, *given = undo[-1]
+            take_back(*given)
+            undo.pop()
 
     def _apply(self, delta: Statistics, undo: Undo, *, forgetting: bool) -> Statistics:
         """Add `delta`, or raise `NotLearned` and change nothing."""
@@ -495,12 +505,20 @@ class Learner(ABC):
         self._forget_model()
 
     def _take_back(
-        self, delta: Statistics, cells: NDArray[Any], index: int, before: object
+        self,
+        cells: NDArray[Any],
+        part: int | slice,
+        before: int,
+        subtract: Callable[..., object],
+        *given: Any,  # noqa: ANN401
     ) -> None:
-        """Subtract what was added in place, which shows in one cell."""
-        if cells.item(index) != before:
-            self._state.commit(self._state.propose(-delta))
+        """Subtract what was added in place, if it was: then the sum of a part of cells is another.
+
+        No interrupt comes between the changes of these cells and of all others.
+        """
+        if np.sum(cells[part]) != before:
             self._forget_model()
+            subtract(*given)
 
     @abstractmethod
     def _refuse_unlearned(self, proposals: Mapping[str, Proposal]) -> None:

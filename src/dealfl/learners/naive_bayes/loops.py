@@ -139,5 +139,6 @@ def add_changes(
                 return False
     for row in range(len(added)):
         counts[first + row] += sign * added[row]
-        table[first + row] += sign * changes[row]
+        for column in range(len(limits)):  # without a row in memory, for which none may be left
+            table[first + row, column] += sign * changes[row, column]
     return True

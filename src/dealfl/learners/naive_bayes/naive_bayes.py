@@ -50,6 +50,7 @@ from dealfl.learners.naive_bayes.plain import (
     sum_points,
     sum_rows,
     sum_stored,
+    undo_changes,
 )
 from dealfl.learners.row_learner import Classifier
 from dealfl.settings import Positive
@@ -198,7 +199,8 @@ class NaiveBayes(Classifier):
         sums = self._sums_of(X, codes)
         delta = self._delta_of(0, counts, sums, sign)
         if live is not None:
-            undo.append(self._taking_back(delta, live[0]))
+            back = undo_changes, *live, 0, counts, sums, sign
+            undo.append((self._take_back, live[0], slice(None), live[0].sum(), *back))
             if add_changes(*live, self._limits, 0, counts, sums, sign):
                 self._mark_changed(0, len(counts))
                 return delta
@@ -218,27 +220,14 @@ class NaiveBayes(Classifier):
         counts = np.zeros(classes, np.int64)
         sums = np.zeros((classes, X.shape[1]), np.int64)
         delta = self._delta_of(first, counts, sums, sign)
-        undo.append(
-            (self._take_back, delta, live[0], first, live[0].item(first))
-            if classes == 1
-            else self._taking_back(delta, live[0])
-        )
+        before = live[0].item(first) if classes == 1 else live[0].sum()
+        back = undo_changes, *live, first, counts, sums, sign
+        undo.append((self._take_back, live[0], slice(first, first + classes), before, *back))
         grid = self._grid_parts, self._limits
         if not change_rows(X, *lookup, *grid, *live, first, counts, sums, sign):
             return None
         self._mark_changed(first, classes)
         return delta
-
-    def _taking_back(self, delta: Statistics, counts: Int64s) -> tuple[Any, ...]:
-        """Return how to take a batch back if the number of examples has changed."""
-        before = counts.sum()
-
-        def take_back() -> None:
-            if counts.sum() != before:
-                self._state.commit(self._state.propose(-delta))
-                self._forget_model()
-
-        return (take_back,)
 
     def _delta_of(self, first: int, counts: Int64s, sums: Int64s, sign: int) -> Statistics:
         """Return the statistics of tables of classes from `first` on, computed when read."""

@@ -136,6 +136,15 @@ def add_changes(
     return True
 
 
+def undo_changes(
+    counts: Int64s, sums: Int64s, first: int, added: Int64s, changes: Int64s, sign: int
+) -> None:
+    """Undo `add_changes`, whether or not what is left is possible."""
+    classes = slice(first, first + len(added))
+    table = sums.reshape(len(counts), -1)[classes]
+    counts[classes], table[:] = counts[classes] - sign * added, table - sign * changes
+
+
 def are_possible(counts: Int64s, sums: Int64s, limits: Int64s) -> bool:
     """Return whether examples can have these counts and sums."""
     return bool(counts.min() >= 0 and sums.min() >= 0 and (sums <= counts[:, None] * limits).all())

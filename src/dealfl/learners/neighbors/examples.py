@@ -104,11 +104,12 @@ class HeldExamples:
         if slots <= len(self.ids):
             return
         size = max(slots, 2 * len(self.ids))
-        for name in ("vectors", "codes", "ids"):
-            old = getattr(self, name)
-            grown = np.zeros((size, *old.shape[1:]), dtype=old.dtype)
-            grown[: len(old)] = old
-            setattr(self, name, grown)
+        grown = []
+        for old in (self.vectors, self.codes, self.ids):
+            new = np.zeros((size, *old.shape[1:]), dtype=old.dtype)
+            new[: len(old)] = old
+            grown.append(new)
+        self.vectors, self.codes, self.ids = grown  # no interrupt comes within a statement
 
     def remove(self, slots: Int64s) -> tuple[Keys, Int64s]:
         """Remove and overwrite examples; return their keys and codes."""

@@ -39,6 +39,18 @@ def _is_set(ids: Array, size: int) -> bool:
 
 
 @compile_loop
+def _longest(starts: Array, ids: Array, size: int) -> int:
+    """Return the largest number of items of a history; -1 if one is not a set."""
+    longest = 0
+    for history in range(len(starts) - 1):
+        first, stop = starts[history], starts[history + 1]
+        if not _is_set(ids[first:stop], size):
+            return -1
+        longest = max(longest, stop - first)
+    return longest
+
+
+@compile_loop
 def _guard_row(
     pairs: Array, items: Array, guard: Array, order: Array, rank: int, full: bool
 ) -> Number:
@@ -46,25 +58,31 @@ def _guard_row(
     size, item = len(items), order[rank]
     count, line = items[item], guard[item]
     line[:] = 0
-    base = _start(rank, size, full)
-    smallest = min(count, _count_slacks(pairs[base : base + rank], count, line))
+    base, later = _start(rank, size, full), size - rank - 1
+    smallest = min(count, _count_slacks(pairs, base, 1, 0, rank, count, line))
     if full:
-        rest = _count_slacks(pairs[base + rank + 1 : base + size], count, line)
+        rest = _count_slacks(pairs, base + rank + 1, 1, 0, later, count, line)
     else:
-        rest = _count_slacks(_column(pairs, rank, size), count, line)
+        below = _start(rank + 1, size, full) + rank
+        rest = _count_slacks(pairs, below, rank + 1, 1, later, count, line)
     smallest = min(smallest, rest)
     _set_depth(line, count, smallest)
     return smallest
 
 
 @compile_loop
-def _count_slacks(row: Array, count: int, line: Array) -> Number:
+def _count_slacks(
+    pairs: Array, cell: int, step: int, growth: int, others: int, count: int, line: Array
+) -> Number:
+    """Count the slacks of pairs of an item, from a cell on; each step to the next one can grow."""
     smallest = ALL
-    for value in row:
-        slack = count - value
+    for _ in range(others):
+        slack = count - pairs[np.uint64(cell)]
         smallest = min(smallest, slack)
         if 0 <= slack < LEVELS:
             line[np.uint64(slack)] += np.int32(1)
+        cell += step
+        step += growth
     return smallest
 
 
@@ -90,6 +108,8 @@ def _set_depth(line: Array, count: int, smallest: int) -> None:
 
 
 # -- one history after the other ----------------------------------------------------------------
+#
+# A call that changes counts takes all memory that it needs before: it ends, or it has changed none.
 
 
 @compile_loop
@@ -178,8 +198,14 @@ def _mark(stale: Array, stale_items: Array, starts: Array, ids: Array) -> None:
 
 
 @compile_loop
-def _ranks(rank_of: Array, ids: Array) -> Array:
-    return np.sort(rank_of[ids]) if len(rank_of) else ids
+def _ranks(rank_of: Array, starts: Array, ids: Array) -> Array:
+    """Return the ascending ranks of the items of each history."""
+    if not len(rank_of):
+        return ids
+    ranks = rank_of[ids]
+    for history in range(len(starts) - 1):
+        ranks[starts[history] : starts[history + 1]].sort()
+    return ranks
 
 
 @compile_loop
@@ -198,13 +224,14 @@ def _shift_pairs(
     full: bool,
     by: int,
     lines: Array,
+    item_counts: Array,
 ) -> Number:
     """Add to all pairs of a history; return the smallest count before.
 
     Small slacks are noted in one line for each item; a loose item has none.
     """
     size, lowest, close = len(items), ALL, 0
-    item_counts = np.empty(len(ranks), np.int32)
+    lines[: len(ranks) * LEVELS] = 0
     for position in range(len(ranks)):
         item = order[ranks[position]]
         item_counts[position] = _NEVER if _is_loose(guard[item, LEVELS]) else items[item]
@@ -236,10 +263,16 @@ def _settle(items: Array, guard: Array, order: Array, ranks: Array, by: int, lin
 
 @compile_loop
 def _learn(
-    pairs: Array, items: Array, guard: Array, order: Array, ranks: Array, full: bool
+    pairs: Array,
+    items: Array,
+    guard: Array,
+    order: Array,
+    ranks: Array,
+    full: bool,
+    lines: Array,
+    item_counts: Array,
 ) -> None:
-    lines = np.zeros(len(ranks) * LEVELS, np.int32)
-    _shift_pairs(pairs, items, guard, order, ranks, full, 1, lines)
+    _shift_pairs(pairs, items, guard, order, ranks, full, 1, lines, item_counts)
     if full:
         _mirror(pairs, len(items), ranks, 1)
     _settle(items, guard, order, ranks, 1, lines)
@@ -247,7 +280,15 @@ def _learn(
 
 @compile_loop
 def _forget(
-    pairs: Array, items: Array, guard: Array, order: Array, ranks: Array, full: bool, refused: Array
+    pairs: Array,
+    items: Array,
+    guard: Array,
+    order: Array,
+    ranks: Array,
+    full: bool,
+    lines: Array,
+    item_counts: Array,
+    refused: Array,
 ) -> int:
     for rank in ranks:
         if items[order[rank]] <= 0:
@@ -257,8 +298,7 @@ def _forget(
         if guard[item, LEVELS] == 0 and _guard_row(pairs, items, guard, order, rank, full) < 0:
             refused[0], refused[1] = item, items[item] - 1
             return TIGHT
-    lines = np.zeros(len(ranks) * LEVELS, np.int32)
-    lowest = _shift_pairs(pairs, items, guard, order, ranks, full, -1, lines)
+    lowest = _shift_pairs(pairs, items, guard, order, ranks, full, -1, lines, item_counts)
     problem = NEGATIVE if lowest <= 0 else _first_tight(items, guard, order, ranks, lines, refused)
     if problem != 0:
         for position in range(len(ranks)):
@@ -299,20 +339,22 @@ def change_histories(
     refused: Array,
 ) -> int:
     """Learn or forget histories one after the other, or return why none was changed."""
+    longest = _longest(starts, ids, len(items))
+    if longest < 0:
+        return NO_SET
+    ranks = _ranks(rank_of, starts, ids)
+    lines, item_counts = np.empty(longest * LEVELS, np.int32), np.empty(longest, np.int32)
     for history in range(len(starts) - 1):
-        if not _is_set(ids[starts[history] : starts[history + 1]], len(items)):
-            return NO_SET
-    for history in range(len(starts) - 1):
-        ranks = _ranks(rank_of, ids[starts[history] : starts[history + 1]])
-        if forgets:
-            problem = _forget(pairs, items, guard, order, ranks, full, refused)
-            if problem != 0:
-                for back in range(history):
-                    ranks = _ranks(rank_of, ids[starts[back] : starts[back + 1]])
-                    _learn(pairs, items, guard, order, ranks, full)
-                return problem
-        else:
-            _learn(pairs, items, guard, order, ranks, full)
+        some = ranks[starts[history] : starts[history + 1]]
+        if not forgets:
+            _learn(pairs, items, guard, order, some, full, lines, item_counts)
+            continue
+        problem = _forget(pairs, items, guard, order, some, full, lines, item_counts, refused)
+        if problem != 0:
+            for back in range(history):
+                some = ranks[starts[back] : starts[back + 1]]
+                _learn(pairs, items, guard, order, some, full, lines, item_counts)
+            return problem
     _mark(stale, stale_items, starts, ids)
     return 0
 
@@ -321,9 +363,10 @@ def change_histories(
 
 
 @compile_loop
-def _bump(row: Array, ranks: Array) -> None:
+def _bump(row: Array, ranks: Array, by: int) -> None:
+    added = np.int32(by)
     for position in range(len(ranks)):
-        row[np.uint64(ranks[position])] += np.int32(1)
+        row[np.uint64(ranks[position])] += added
 
 
 @compile_loop
@@ -346,27 +389,24 @@ def _holders(starts: Array, ranks: Array, size: int) -> tuple[Array, Array, Arra
 
 @compile_loop
 def add_histories(
-    pairs: Array, items: Array, rank_of: Array, starts: Array, ids: Array, full: bool
+    pairs: Array, items: Array, rank_of: Array, starts: Array, ids: Array, full: bool, by: int
 ) -> int:
-    """Learn many histories row by row: one row of counts at a time stays in the cache."""
+    """Add many histories row by row: one row of counts at a time stays in the cache."""
     size = len(items)
-    ranks = np.empty(len(ids), np.int64)
-    for history in range(len(starts) - 1):
-        first, stop = starts[history], starts[history + 1]
-        if not _is_set(ids[first:stop], size):
-            return NO_SET
-        ranks[first:stop] = np.sort(rank_of[ids[first:stop]]) if len(rank_of) else ids[first:stop]
-    for item in ids:
-        items[item] += 1
+    if _longest(starts, ids, size) < 0:
+        return NO_SET
+    ranks = _ranks(rank_of, starts, ids)
     heads, holders, owners = _holders(starts, ranks, size)
+    for item in ids:
+        items[item] += by
     for rank in range(size):
         base = _start(rank, size, full)
         row = pairs[base : base + (size if full else rank)]
         for slot in range(heads[rank], heads[rank + 1]):
             position, history = holders[slot], owners[slot]
-            _bump(row, ranks[starts[history] : position])
+            _bump(row, ranks[starts[history] : position], by)
             if full:
-                _bump(row, ranks[position + 1 : starts[history + 1]])
+                _bump(row, ranks[position + 1 : starts[history + 1]], by)
     return 0
 
 

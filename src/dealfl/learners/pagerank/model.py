@@ -238,10 +238,9 @@ class PersonalizedPageRank(HistoryLearner):
     def _change(self, parts: Sequence[tuple[object, int]], undo: Undo) -> Statistics:
         size, schema = self._items, self._state.schema
         batches = [(as_batch(histories, size), sign) for histories, sign in parts]
-        changed = self._change_table(batches, undo)
+        changed = self._change_table(parts, batches, undo)
         if not changed:
-            batches = [(as_histories(given, size), sign) for given, sign in parts]
-            changed = self._change_table(batches, undo)
+            batches = [(as_histories(histories, size), sign) for histories, sign in parts]
         # without a cycle of references, which would keep large tables in memory
         delta = Statistics(schema, Deferred(schema, lambda: count_pairs(schema, batches)))
         if not changed:
@@ -250,8 +249,10 @@ class PersonalizedPageRank(HistoryLearner):
         self._work = lambda: signed_cost(batches, delta.count_nonzero())
         return delta
 
-    def _change_table(self, batches: Signed, undo: Undo) -> bool:
-        """Change counts in memory; return False if they are elsewhere or a history is no set."""
+    def _change_table(
+        self, parts: Sequence[tuple[object, int]], batches: Signed, undo: Undo
+    ) -> bool:
+        """Change counts in memory; return False if they are elsewhere, or can overflow."""
         learned = 0
         for batch, sign in batches:
             if sign > 0:
@@ -259,26 +260,19 @@ class PersonalizedPageRank(HistoryLearner):
         if self._live is None or self._room < learned:
             return False
         table, counts, stale = self._live
-        for batch, sign in batches:
-            if len(batch.items):
+        for number, (batch, sign) in enumerate(batches):
+            if len(batch.items):  # every history changes the counts of its items
                 item = batch.items.item(0) % self._items
-                before = item, counts.item(item), self._room
-                undo.append((self._take_back_batch, batch, sign, counts, before))
+                before = counts.item(item)
+                undo.append(
+                    (self._take_back, counts, item, before, table.undo, counts, batch, sign)
+                )
             if not table.change(counts, stale, batch, sign):
-                self._undo(undo)
-                return False
+                sets = as_histories(parts[number][0], self._items)  # sorted, or refused
+                batch.items[:] = sets.items
+                table.change(counts, stale, batch, sign)
         self._room -= learned
         return True
-
-    def _take_back_batch(
-        self, batch: Batch, sign: int, counts: NDArray[np.int32], before: tuple[int, int, int]
-    ) -> None:
-        """Take a change in place back: every history changes the counts of its items."""
-        item, count, room = before
-        if counts.item(item) != count:
-            delta = Statistics(self.schema, count_pairs(self.schema, [(batch, sign)]))
-            self._take_back(delta, counts, item, count)
-            self._room = room
 
     def _replaced(self, owners: Sequence[Replaced]) -> Change:
         return replaced(self.schema, owners)

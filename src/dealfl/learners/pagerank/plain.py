@@ -54,16 +54,20 @@ def change_histories(
     log: Log = []
     step = table.forget if forgets else table.learn
     try:
-        for history in histories:
-            problem = step(history, refused, log)
-            if problem:
-                table.restore(log)
-                return problem
-        for history in histories:
-            stale[numbers_of(history) // BLOCK] = True
-        stale_items[ids // BLOCK] = True
-        return 0  # noqa: TRY300 - an interrupt here undoes the change, too
-    except BaseException:
+        try:
+            for history in histories:
+                problem = step(history, refused, log)
+                if problem:
+                    table.restore(log)
+                    return problem
+            for history in histories:
+                stale[numbers_of(history) // BLOCK] = True
+            stale_items[ids // BLOCK] = True
+            return 0  # noqa: TRY300 - an interrupt here undoes the change, too
+        except BaseException:
+            table.restore(log)
+            raise
+    except BaseException:  # also an interrupt of that
         table.restore(log)
         raise
 
@@ -204,9 +208,9 @@ def _row(pairs: Int32s, size: int, rank: int, full: bool) -> Int32s:
 
 @twin
 def add_histories(
-    pairs: Int32s, items: Int32s, rank_of: Int64s, starts: Int64s, ids: Int64s, full: bool
+    pairs: Int32s, items: Int32s, rank_of: Int64s, starts: Int64s, ids: Int64s, full: bool, by: int
 ) -> int:
-    """Learn many histories at once, without the slacks; return `NO_SET` if one is not a set."""
+    """Add to the counts of many histories, without the slacks; `NO_SET` if one is not a set."""
     size = len(items)
     if not _are_sets(starts, ids, size):
         return NO_SET
@@ -217,15 +221,15 @@ def add_histories(
     before, log = items.copy(), list[tuple[Int64s, Int32s]]()
     try:
         for numbers, more in pair_counts(Batch(starts, ranks)):
-            cells, added = numbers, more
+            cells, added = numbers, by * more
             if full:
                 high, low = items_of(numbers)
                 cells = np.concatenate((high * size + low, low * size + high))
-                added = np.concatenate((more, more))
+                added = np.concatenate((added, added))
             counts = pairs[cells]
             log.append((cells, counts))
             pairs[cells] = counts + added
-        items += np.bincount(ids, minlength=size).astype(np.int32)
+        items += by * np.bincount(ids, minlength=size).astype(np.int32)
         return 0  # noqa: TRY300 - an interrupt here undoes the change, too
     except BaseException:
         for cells, counts in log:

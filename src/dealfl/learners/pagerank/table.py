@@ -112,12 +112,16 @@ class PairTable:
         return problem == 0
 
     def _add(self, items: Int32s, stale: tuple[Marks, Marks], batch: Batch) -> bool:
-        if add_histories(self._counts, items, self._rank_of, *batch, self._full):
+        if add_histories(self._counts, items, self._rank_of, *batch, self._full, +1):
             return False
-        guard_rows(self._counts, items, self._guard, self._order, self._full)
         stale[0][:] = True
         stale[1][:] = True
+        guard_rows(self._counts, items, self._guard, self._order, self._full)
         return True
+
+    def undo(self, items: Int32s, batch: Batch, sign: int) -> None:
+        """Undo `change`, whether or not what is left is possible; the slacks must be dropped."""
+        add_histories(self._counts, items, self._rank_of, *batch, self._full, -sign)
 
     def forget_slacks(self) -> None:
         """Drop the counted slacks; they are counted again where they are needed."""

@@ -100,6 +100,8 @@ def change_row(
         return SAME
     rows[0, 0] = 1
     rows[0, 1:] = np.rint(line * scales[1, 1:])
+    if len(high) and (high.min() < -_ROOM or high.max() > _ROOM):
+        return SAME
     if not shift_row(low, high, rows[0], sign):
         return SAME
     stale.fill(True)
@@ -108,14 +110,15 @@ def change_row(
 
 @twin
 def shift_row(low: Int64s, high: Int64s, row: Points, sign: int) -> bool:
-    """Add the products of a row to the moments, or subtract them, or nothing if one overflows."""
+    """Add the products of a row to the moments, or subtract them, or nothing if one overflows.
+
+    In numpy, high parts must have room for it.
+    """
     added = row_products(row[None].astype(np.int64))
     if sign < 0:
         np.negative(added, out=added)
     if not len(high):
         return _shift(low, added)
-    if high.min() < -_ROOM or high.max() > _ROOM:
-        return False
     total = low + added  # fits 63 bits
     # no interrupt comes within a statement, so no sum has a new low part and an old high part
     low[:], high[:] = total & LOW_MASK, high + (total >> LOW_BITS)

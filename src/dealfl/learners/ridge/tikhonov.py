@@ -208,7 +208,8 @@ class NormalEquations(RowLearner):
         table, fresh = weights.table()
         schema = state.schema
         delta = Statistics(schema, Deferred(schema, partial(self._row_entries, row, sign)))
-        undo.append((self._take_back, delta, low, 0, low.item(0)))  # the number of examples
+        # the first moment is the number of examples
+        undo.append((self._take_back, low, 0, low.item(0), _shift_back, low, high, row, -sign))
         outcome = change_row(
             X if X.dtype is _FLOATS and X.flags.c_contiguous else np.ascontiguousarray(X, _FLOATS),
             self._target_values(y, 1),
@@ -223,7 +224,7 @@ class NormalEquations(RowLearner):
             fresh,
         )
         if outcome > 0 and not self._is_possible(row[1, :outcome]):
-            shift_row(low, high, row[0], -sign)
+            _shift_back(low, high, row, -sign)
             outcome = SAME
         if outcome == SAME:
             return None
@@ -243,8 +244,9 @@ class NormalEquations(RowLearner):
         if isinstance(cells, DenseCells):
             low, high = Integers(cells.low, cells.high).parts
             doubtful = np.empty(self._columns, np.int32)
-            undo.append((self._take_back, delta, low, 0, low.item(0)))
             live = low, high, self._limit, self._state.stale("moments"), *moments.parts
+            back = change_moments, *live, -sign, doubtful
+            undo.append((self._take_back, low, 0, low.item(0), *back))
             count = change_moments(*live, sign, doubtful)
             if count == 0 or (count > 0 and self._is_possible(doubtful[:count])):
                 return delta
@@ -359,6 +361,10 @@ class NormalEquations(RowLearner):
         operations = outputs.size * self.n_features + self._weights.take_operations()
         self._work = Work(operations, 8 * matrix.shape[0] * self.n_features)
         return outputs
+
+
+def _shift_back(low: Int64s, high: Int64s, row: Points, sign: int) -> None:
+    shift_row(low, high, row[0], sign)
 
 
 def _entries(moments: Integers, sign: int) -> dict[str, Entries]:

@@ -38,7 +38,7 @@ from dealfl.server import Ledger, Server
 from dealfl.storage import log_to
 from dealfl.worker import SCHEMES, Journal
 from tests.erasure import test_concurrent_certificates as certificates
-from tests.federation import test_chaos, test_every_write, test_kill, test_restores
+from tests.federation import test_any_order, test_chaos, test_every_write, test_kill, test_restores
 from tests.federation.parts import bayes, examples, pagerank, row, server, worker
 from tests.learners import test_interrupts as interrupts
 from tests.network import test_floods as floods
@@ -77,6 +77,21 @@ def chaos(report: Report, runs: int) -> None:
         f"wrong ends of {runs} chaotic runs with {restores} restores", "0", str(wrong), wrong == 0
     )
     report.rows.append({"chaotic runs": runs, "restores": restores, "wrong": wrong})
+
+
+def orders(report: Report, runs: int) -> None:
+    """Count the runs, a message at a time, in which somebody erased is in a model afterwards."""
+    kinds, wrong, requests = sorted(test_any_order.FAULTS), 0, 0
+    for number in range(runs):
+        faults = kinds[number % len(kinds)]
+        with redirect_stdout(StringIO()):
+            try:
+                requests += test_any_order.run(faults, SEED + number)["request"]
+            except AssertionError as error:
+                wrong += 1
+                report.rows.append({"wrong order": f"{faults}, seed {SEED + number}: {error}"})
+    what = f"wrong ends of {runs} runs, a message at a time, with {requests} erasures"
+    report.check(what, "0", str(wrong), wrong == 0)
 
 
 def liars(report: Report, attacks: int) -> None:
@@ -454,6 +469,8 @@ def run(quick: bool) -> Report:
     random.seed(SEED)
     with progress("chaotic runs with restores"):
         chaos(report, 16 if quick else 160)
+    with progress("messages in any order"):
+        orders(report, 70 if quick else 2_100)
     with progress("hostile messages"):
         liars(report, 6 if quick else 30)
     with progress("needles"):

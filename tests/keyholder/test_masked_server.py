@@ -13,7 +13,10 @@ from dealfl.keyholder import keyholder as keyholder_module
 from dealfl.learners import statistics_of
 from dealfl.masks import SERVER, Asker, Masker, Ring, Total
 from dealfl.protocol import MaskedUpdate, Update
+from dealfl.protocol.messages import Header
 from dealfl.server import Ledger, MaskState, Privacy, Server, masked, rebuild_total
+from dealfl.server.ledger import Pending
+from dealfl.server.ledger_reader import WorkerRow
 from dealfl.server.selection import Everyone
 from dealfl.simulate import Network
 from dealfl.worker import Journal, State
@@ -209,7 +212,7 @@ def test_an_erasure_waits_until_the_sum_of_a_lost_phone_has_left() -> None:
     calm.simulation.send("", step)
     calm.simulation.run(calm.simulation.now_s + 200.0)
     assert calm.simulation.server._aggregation.forgotten_limit == 0, "her sum is in the total"
-    calm.simulation.server._members._forgotten.clear()  # as if all others had forgotten her
+    calm.simulation.server._members._fulfilled.clear()  # as if all others had forgotten her
     assert calm.simulation.server._members.fulfilled == 0
     calm.simulation.server.reload()
     for _ in range(3):
@@ -433,3 +436,39 @@ def test_a_server_with_wider_integers_asks_for_all_sums_again_even_if_it_is_kill
         one = Server("job", make, calm.ledger, calm.rules, Everyone(), privacy)
     after = {name: row.incarnation for name, row in one.workers.items()}
     assert after == {name: incarnation + 1 for name, incarnation in before.items()} != {}
+
+
+def candidate(name: str, *fresh: int, clean_from: float = 0) -> masked._Candidate:
+    """Return a worker whose updates bring this number of fresh examples each."""
+    updates = [Pending(number, withdrawn=False) for number in range(1, len(fresh) + 1)]
+    headers = [
+        Header(name, 1, number, b"", count, b"", b"") for number, count in enumerate(fresh, 1)
+    ]
+    return masked._Candidate(WorkerRow(name), updates, headers, clean_from)
+
+
+def taken(candidates: list[masked._Candidate], limit: int, cohort: int = 2) -> dict[str, int]:
+    """Return how many updates of each worker a request contains."""
+    return {one.row.name: len(one.updates) for one in masked._within(candidates, limit, cohort)}
+
+
+def test_a_request_that_cannot_contain_all_contains_a_share_of_each() -> None:
+    """Workers with many updates do not keep a cohort from being opened for ever."""
+    long = [candidate("v", *[1] * 9), candidate("w", *[1] * 9)]
+    assert taken(long, 18) == {"v": 9, "w": 9}
+    assert taken(long, 17) == {"v": 8, "w": 8}
+    assert taken([*long, candidate("x", 1)], 17) == {"v": 8, "w": 8, "x": 1}
+    assert taken([*long, candidate("x", 0, 0)], 17) == {"v": 8, "w": 8}, "without fresh ones: later"
+    assert taken([candidate("v", *[0] * 9, 1), long[1]], 17) == {}, "nobody is opened alone"
+    assert taken([candidate("v", 1, 1, 0, 0, 0), long[1]], 6) == {"v": 2, "w": 3}
+
+
+def test_a_part_of_the_updates_ends_where_it_may_be_counted() -> None:
+    assert len(candidate("w", 1, 1, 0, 1, 0).up_to_fresh().updates) == 4
+    assert len(candidate("w", 1, 1, 0, 1, 0).up_to_fresh(3).updates) == 2
+    assert candidate("w", 1, 1, 0, 0, clean_from=3).up_to_fresh().updates == []
+    assert len(candidate("w", 1, 1, 1, 0, clean_from=3).up_to_fresh().updates) == 3
+    one = candidate("w", 1, 1, 1, 0)
+    one.updates[1] = Pending(2, withdrawn=True, successor=4)
+    del one.headers[1]
+    assert len(one.up_to_fresh().updates) == 1, "the rest of the second is in the fourth"

@@ -51,6 +51,7 @@ HOSTILE: dict[str, tuple[Any, dict[str, list[Any]]]] = {
             "journal_id": TEXTS,
             "receipted": COUNTS,
             "terms": [*((text,) for text in TEXTS), ("x",) * 9, 7],
+            "withdrawn": [*((count,) for count in COUNTS), (1,) * 65, 7],
             "epoch": TEXTS,
             "session": COUNTS,
             "sequence": COUNTS,

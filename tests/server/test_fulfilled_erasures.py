@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dealfl.erasure import hash_request
+from dealfl.protocol import MAX_WITHDRAWN
 from dealfl.protocol.messages import (
     Announce,
     Erase,
@@ -15,6 +17,7 @@ from dealfl.protocol.messages import (
     Published,
     Sleep,
     Welcome,
+    Withdraw,
 )
 from dealfl.server import Ledger, Server
 from tests.federation.parts import announce, examples, joined, server, update
@@ -256,3 +259,109 @@ def test_a_ledger_is_compacted_as_soon_as_an_erasure_is_settled() -> None:
     assert ledger.state.compacted == 1
     asked = "SELECT CAST(value AS TEXT) FROM settings WHERE name = 'compact'"
     assert ledger.execute(asked).fetchone() == ("now",), "a database in memory keeps the request"
+
+
+def test_nothing_of_a_newcomer_counts_before_it_says_whom_it_has_forgotten() -> None:
+    """Its first update may be of a history that the ledger has lost."""
+    one = joined("v", rounds=9, publish_every_s=0.0)
+    one.handle([update(1, name="v", round=1)], 1.0)
+    end = erase(one, "r", 2.0)
+    one.handle([forgot("v", end, 1), announce("w", 0)], 3.0)
+    assert one._members.fulfilled == 1, "a newcomer has nothing in the model"
+    one.handle([update(1, name="w")], 4.0)
+    one.handle([], 100.0)
+    assert one.workers["w"].counted == 0
+    one.handle([forgot("w", end, 2)], 101.0)
+    one.handle([], 200.0)
+    assert one.workers["w"].counted == 0, "its second update takes them out"
+    one.handle([update(2, delta=examples(0), name="w")], 201.0)
+    one.handle([], 300.0)
+    assert (one.workers["w"].counted, one.workers["w"].forgotten) == (2, 1)
+
+
+def test_a_newcomer_that_knows_the_list_counts_at_once() -> None:
+    one = joined("v", rounds=9, publish_every_s=0.0)
+    end = erase(one, "r", 2.0)
+    one.handle([forgot("v", end, 0), announce("w", 0), forgot("w", end, 0)], 3.0)
+    one.handle([update(1, name="w")], 4.0)
+    one.handle([], 100.0)
+    assert one.workers["w"].counted == 1
+
+
+def again(**other: Any) -> Server:
+    """Return a server with two updates of a process that has ended, and an erasure after it."""
+    one = joined("w", rounds=9, publish_every_s=0.0)
+    one.handle([announce("w", session=5), update(1, round=1, session=5), update(2, session=5)], 1.0)
+    end = erase(one, "r", 2.0)
+    state = {"session": 9, "receipted": 0, "sequence": 2} | other
+    one.handle([announce("w", erased=(end,), **state)], 3.0)
+    return one
+
+
+def test_a_claim_waits_until_a_new_process_has_the_updates_on_record() -> None:
+    """If its journal was restored, it has made others, and sends those."""
+    one = again()
+    one.handle([], 100.0)
+    assert (one.workers["w"].counted, one.workers["w"].forgotten) == (2, 0)
+    one.handle([update(1, round=1, session=9)], 101.0)
+    assert one.workers["w"].forgotten == 0
+    one.handle([update(2, session=9)], 102.0)
+    assert one.workers["w"].forgotten == 1
+
+
+def test_a_claim_is_confirmed_by_a_new_process_that_has_receipts_already() -> None:
+    one = again()
+    end = one._ledger.erasures.end()
+    one.handle([announce("w", session=9, receipted=1, sequence=2, erased=(end,))], 101.0)
+    assert one.workers["w"].forgotten == 0
+    one.handle([announce("w", session=9, receipted=2, sequence=2, erased=(end,))], 102.0)
+    assert one.workers["w"].forgotten == 1
+    assert again(receipted=2).workers["w"].forgotten == 1
+
+
+def withdrawn(*sequences: int) -> Server:
+    """Return a server that has counted ten updates but for some that were withdrawn."""
+    one = joined("w", rounds=9, publish_every_s=0.0)
+    one.handle([Withdraw(job="job", worker="w", incarnation=1, sequence=n) for n in sequences], 1.0)
+    one.handle([update(n) for n in range(1, 11) if n not in sequences], 1.0)
+    one.handle([], 100.0)
+    assert one.workers["w"].counted == 10
+    return one
+
+
+@pytest.mark.parametrize(
+    ("known", "settled", "incarnation"),
+    [
+        ((), 3, 1),  # the verdict about 4 has not arrived
+        ((4,), 3, 1),
+        ((4,), 6, 1),
+        ((4, 7), 10, 1),
+        ((4,), 10, 2),
+        ((), 10, 2),
+        ((7,), 10, 2),
+        ((4,), 7, 2),
+        ((4, 5, 7), 10, 2),
+        ((4, 7, 9), 8, 2),
+    ],
+)
+def test_verdicts_of_a_ledger_that_was_lost_begin_a_new_incarnation(
+    known: tuple[int, ...], settled: int, incarnation: int
+) -> None:
+    one = withdrawn(4, 7)
+    one.handle([announce("w", receipted=settled, sequence=10, withdrawn=known)], 101.0)
+    assert one.workers["w"].incarnation == incarnation
+
+
+def test_withdrawals_before_the_last_that_a_worker_names_are_not_compared() -> None:
+    one = withdrawn(2)
+    some = tuple(range(11, 11 + MAX_WITHDRAWN))
+    asked = [Withdraw(job="job", worker="w", incarnation=1, sequence=n) for n in some]
+    one.handle(asked, 101.0)
+    one.handle([announce("w", receipted=some[-1], sequence=some[-1], withdrawn=some)], 102.0)
+    assert one.workers["w"].incarnation == 1
+    less = (*some[1:], some[-1] + 1)
+    one.handle([replace(asked[0], sequence=some[-1] + 1)], 103.0)
+    one.handle([announce("w", receipted=some[-1], sequence=less[-1], withdrawn=less)], 104.0)
+    assert one.workers["w"].incarnation == 1
+    one.handle([announce("w", receipted=some[-1], sequence=less[-1], withdrawn=less[1:])], 105.0)
+    assert one.workers["w"].incarnation == 2

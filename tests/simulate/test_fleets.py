@@ -42,8 +42,8 @@ def test_a_difference_to_central_training_is_not_hidden(
 
     honest = Aggregation.aggregate
 
-    def twice(self: Aggregation, workers: Any, rules: Any) -> Aggregated:
-        done = honest(self, workers, rules)
+    def twice(self: Aggregation, *given: Any) -> Aggregated:
+        done = honest(self, *given)
         if "w03" in done.counted or "w3" in done.counted:
             self.total.merge(self.total.statistics)
         return done

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dealfl.erasure import hash_request, owner_hash
+from dealfl.erasure import READMISSION, hash_request, owner_hash
 from dealfl.protocol.messages import (
+    Announce,
     Erase,
     Erased,
     ErasedReceipt,
@@ -132,3 +133,68 @@ def test_evicted_records_leave_the_grace_area_at_the_next_training() -> None:
         made.ingest([(f"person {number}", row(0.0, 0.5, 1.0))] * 2)
         made.handle([assignment(number)], float(number))
     assert (journal.count(State.LEARNED), journal.count(State.GRACE)) == (2, 2)
+
+
+def test_requests_are_applied_in_the_order_of_the_list() -> None:
+    """One that comes too early could be the readmission of somebody who is not erased yet."""
+    journal = Journal()
+    one = welcomed(journal=journal, forget_fraction="0")
+    one.ingest(some_rows(3))
+    train(one, 1)
+    first, second = Position(1, b"chain 1"), Position(2, b"chain 2")
+    later = replace(erase("s", "person 2"), before=first, after=second)
+    early = one.handle([later], 2.0).messages
+    assert "Announce" in kinds(early), "the server sends what is before"
+    assert "Erased" not in kinds(early)
+    assert journal.count(State.LEARNED) == 3
+    done = one.handle([replace(erase("r", "person 1"), after=first), later], 3.0).messages
+    assert [m.examples for m in done if isinstance(m, Erased)] == [1, 1]
+    assert journal.count(State.LEARNED) == 1
+
+
+def test_a_known_request_forgets_nobody_who_was_readmitted_since() -> None:
+    journal = Journal()
+    one = welcomed(journal=journal, forget_fraction="0")
+    one.ingest([("ann", row(0.0, 0.5, 1.0))])
+    train(one, 1)
+    first, second = Position(1, b"chain 1"), Position(2, b"chain 2")
+    request = replace(erase("r", "ann"), after=first)
+    again = Erase(
+        job="job", worker="", request="back", before=first, after=second,
+        owners=(READMISSION + owner_hash(KEY, "ann"),),
+    )  # fmt: skip
+    one.handle([request, again], 2.0)
+    assert one.ingest([("ann", row(1.0, 0.5, 1.0))]).waiting == 1, "a new example"
+    repeated = one.handle([request], 3.0).messages
+    assert [m.examples for m in repeated if isinstance(m, Erased)] == [1], "the answer of before"
+    assert journal.count(State.WAITING) == 1
+
+
+def test_a_receipt_does_not_settle_an_update_that_is_asked_back() -> None:
+    """It may be of a ledger that was lost; the verdict is of the present one."""
+    journal = Journal(journal_id="mark")
+    made = welcomed(journal=journal, forget_fraction="0")
+    made.ingest([("ann", row(0.0, 0.5, 1.0))])
+    made.handle([assignment(1)], 1.0)
+    made.handle([erase("r", "ann")], 2.0)
+    key: dict[str, Any] = {"job": "job", "worker": "w", "incarnation": 1, "sequence": 1}
+    session = journal.state.session
+    made.handle([Receipt(**key, session=session)], 3.0)
+    assert 1 in journal.outgoing
+    made.handle([Verdict(**key, session=session, withdrawn=True)], 4.0)
+    assert 1 not in journal.outgoing
+    (announced,) = [m for m in made.handle([], 500.0).messages if isinstance(m, Announce)]
+    assert announced.withdrawn == (1,)
+    made.handle([welcome(journal, incarnation=2)], 501.0)
+    (announced,) = [m for m in made.handle([], 900.0).messages if isinstance(m, Announce)]
+    assert announced.withdrawn == (), "of an earlier incarnation"
+
+
+def test_a_session_that_no_process_can_have_is_not_followed() -> None:
+    journal = Journal(journal_id="mark")
+    made = welcomed(journal=journal)
+    session = journal.state.session
+    made.handle([welcome(journal, incarnation=2, session=1 << 53)], 1.0)
+    assert (journal.state.session, journal.state.incarnation) == (session, 1)
+    made.handle([welcome(journal, incarnation=2, session=session + 1)], 2.0)
+    assert journal.state.session > session + 1

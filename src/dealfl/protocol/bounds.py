@@ -19,6 +19,7 @@ from dealfl.escaping import UNPRINTABLE
 MAX_NAME = 128
 MAX_EXAMPLES = 10**9
 MAX_OWNERS = 5_000  # in one message: 175 kB
+MAX_WITHDRAWN = 64  # updates of an incarnation that an announcement names
 MAX_HEADERS = 1 << 16  # in one request to a keyholder: 10 MB
 _MAX_AMOUNT = 1e9
 _TINY = 1e-30  # a figure closer to 0 is refused: quotients would overflow

@@ -33,6 +33,7 @@ from msgspec import Meta
 
 from dealfl.protocol.bounds import (
     MAX_HEADERS,
+    MAX_WITHDRAWN,
     Amount,
     Bytes,
     Count,
@@ -114,6 +115,11 @@ class Announce(Record, frozen=True, kw_only=True):
         tuple[Term, ...],
         Meta(max_length=8),
         _field("Terms of the last answers that settled updates of this incarnation."),
+    ] = ()
+    withdrawn: Annotated[
+        tuple[Number, ...],
+        Meta(max_length=MAX_WITHDRAWN),
+        _field("The last updates of this incarnation that were withdrawn."),
     ] = ()
     round: Annotated[Number, _field("Last round of the epoch that the worker knows.")] = 0
     version: Annotated[Number, _field("Version of the model that the worker holds.")] = 0

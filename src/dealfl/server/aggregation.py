@@ -260,6 +260,9 @@ class Aggregation:
         """Number of erasure requests that nothing in the total contains, by sums that leave."""
         return math.inf
 
+    def look_again(self) -> None:
+        """Note that a worker has announced what its updates are without."""
+
     def find_leaving(self, worker: str) -> int | None:  # noqa: ARG002
         """Return an ended incarnation that is still in the total; None if all have left it."""
         return None
@@ -283,26 +286,47 @@ class Aggregation:
 
     # -- counting ----------------------------------------------------------------------------------
 
-    @property
-    def has_pending(self) -> bool:
-        """Whether `aggregate` may add anything."""
+    def has_pending(self, now_s: float) -> bool:  # noqa: ARG002
+        """Return whether `aggregate` may add anything."""
         return bool(self._ready)
 
-    def aggregate(self, workers: Mapping[str, WorkerRow], rules: Rules) -> Aggregated:
+    def aggregate(
+        self,
+        workers: Mapping[str, WorkerRow],
+        rules: Rules,
+        now_s: float,  # noqa: ARG002
+    ) -> Aggregated:
         """Add stored updates to the sums, except after a gap or if a sum is impossible.
 
         The total in the ledger then lags, until `save_total`.
         """
         done = Aggregated({}, {}, {})
+        shown = self._ledger.reader.count_shown()
+        awaited = set()
         for row in (workers[name] for name in sorted(self._ready | self._held_back)):
-            if ready := without_open_withdrawals(list(self._ledger.updates.pending(row))):
+            ready = without_open_withdrawals(list(self._ledger.updates.pending(row)))
+            if ready and ready[-1].sequence >= self._clean_from(row, shown):
                 self._count(row, ready, rules, done)
+            elif ready:
+                awaited.add(row.name)
         if done.counted:
             self._ledger.change_state(total_lags=True)
-        self._ready = set()
+        self._ready = awaited
         self._held_back = set(done.held_back)
         self._received.clear()
         return done
+
+    def _clean_from(self, row: WorkerRow, shown: int) -> float:
+        """Return the update from which on a sum has nobody whose leaving a version has shown.
+
+        Who joins or begins again says it in an announcement; until then nothing of it is added.
+        """
+        needed = max(shown, row.joined)
+        if row.forgotten >= needed:
+            return 0
+        at = row.forgetting_at if row.forgetting >= needed else row.forgetting_later_at
+        is_known = max(row.forgetting, row.forgetting_later) >= needed
+        return at if is_known and not self._ledger.updates.is_disputed(row, at) else math.inf
 
     def _count(self, row: WorkerRow, ready: list[Pending], rules: Rules, done: Aggregated) -> None:
         try:

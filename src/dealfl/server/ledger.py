@@ -15,7 +15,7 @@ import math
 import secrets
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -26,7 +26,7 @@ import msgspec
 from dealfl.erasure import count_persons, hash_request, next_position
 from dealfl.errors import BadBytes, BadInput
 from dealfl.exact import Statistics
-from dealfl.protocol import MAX_OWNERS, Erased, Position, Update
+from dealfl.protocol import MAX_OWNERS, MAX_WITHDRAWN, Erased, Position, Update
 from dealfl.server.ledger_reader import (
     BEFORE,
     DURATIONS_S,
@@ -315,6 +315,44 @@ class UpdateStore:
         row = (worker, incarnation, sequence, None, None, 1, b"", successor)
         self._execute("INSERT INTO updates VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
+    def contradicts(self, row: WorkerRow, withdrawn: Collection[int], settled: int) -> bool:
+        """Return whether a worker took another verdict for final than the one on record.
+
+        `withdrawn` are the last updates that it knows to be; it has a verdict up to `settled`.
+        """
+        first = min(withdrawn) if len(withdrawn) == MAX_WITHDRAWN else 0
+        rows = self._execute(
+            "SELECT sequence FROM updates "
+            "WHERE worker = ? AND incarnation = ? AND withdrawn AND sequence BETWEEN ? AND ?",
+            (row.name, row.incarnation, first, settled),
+        )
+        if any(sequence not in withdrawn for (sequence,) in rows):
+            return True
+        stored = (self.find(row.name, row.incarnation, sequence) for sequence in withdrawn)
+        return any(one is not None and not one.withdrawn for one in stored)
+
+    def dispute(self, row: WorkerRow, after: int) -> None:
+        """Note that the updates of a worker after a sequence were stored by an earlier process.
+
+        If its journal was restored, it may have others in their place, and sends those.
+        """
+        self._execute("DELETE FROM disputed WHERE worker = ?", (row.name,))
+        self._execute(
+            "INSERT INTO disputed SELECT worker, sequence FROM updates "
+            "WHERE worker = ? AND incarnation = ? AND sequence > ?",
+            (row.name, row.incarnation, after),
+        )
+
+    def settle(self, row: WorkerRow, first: int, last: int) -> bool:
+        """Note that a worker has the stored updates of a range; return whether that is new."""
+        query = "DELETE FROM disputed WHERE worker = ? AND sequence BETWEEN ? AND ?"
+        return self._execute(query, (row.name, first, last)).rowcount > 0
+
+    def is_disputed(self, row: WorkerRow, last: int) -> bool:
+        """Return whether a worker may have others in place of its updates up to a sequence."""
+        query = "SELECT 1 FROM disputed WHERE worker = ? AND sequence <= ? LIMIT 1"
+        return self._execute(query, (row.name, last)).fetchone() is not None
+
     def waiting(self) -> list[str]:
         """Return the workers with updates that are not counted yet."""
         rows = self._execute(
@@ -389,12 +427,14 @@ class UpdateStore:
         self._ledger.note_deletion()
         self._unwritten.clear()
         self._execute("DELETE FROM updates")
+        self._execute("DELETE FROM disputed")
 
     def drop(self, worker: str) -> None:
         """Delete all updates of a worker."""
         self._ledger.note_deletion()
         self._unwritten = {k: delta for k, delta in self._unwritten.items() if k[0] != worker}
         self._execute("DELETE FROM updates WHERE worker = ?", (worker,))
+        self._execute("DELETE FROM disputed WHERE worker = ?", (worker,))
 
 
 @dataclass(slots=True)

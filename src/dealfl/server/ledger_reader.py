@@ -36,8 +36,8 @@ CREATE TABLE workers (
   spent_j REAL NOT NULL, spent_since_s REAL NOT NULL, last_energy_j REAL NOT NULL,
   flag TEXT NOT NULL, waiting_since_s REAL NOT NULL, examples INTEGER NOT NULL,
   doubts INTEGER NOT NULL, session INTEGER NOT NULL,
-  answered INTEGER NOT NULL, forgotten INTEGER NOT NULL, forgetting INTEGER NOT NULL,
-  forgetting_at INTEGER NOT NULL, forgetting_later INTEGER NOT NULL,
+  answered INTEGER NOT NULL, joined INTEGER NOT NULL, forgotten INTEGER NOT NULL,
+  forgetting INTEGER NOT NULL, forgetting_at INTEGER NOT NULL, forgetting_later INTEGER NOT NULL,
   forgetting_later_at INTEGER NOT NULL, asleep INTEGER NOT NULL, sleeps INTEGER NOT NULL,
   rides INTEGER NOT NULL,
   per_hour REAL NOT NULL, call_waiting INTEGER NOT NULL, call_by_s REAL NOT NULL,
@@ -55,6 +55,9 @@ CREATE TABLE updates (
   successor INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (worker, incarnation, sequence));
 CREATE INDEX updates_pending ON updates (worker, incarnation, sequence) WHERE delta IS NOT NULL;
+CREATE INDEX updates_withdrawn ON updates (worker, incarnation, sequence) WHERE withdrawn;
+CREATE TABLE disputed (worker TEXT NOT NULL, sequence INTEGER NOT NULL,
+  PRIMARY KEY (worker, sequence)) WITHOUT ROWID;
 CREATE TABLE rounds (
   number INTEGER PRIMARY KEY, opened_s REAL NOT NULL, deadline_s REAL NOT NULL,
   eligible INTEGER NOT NULL, closed_s REAL,
@@ -120,6 +123,7 @@ class WorkerRow(msgspec.Struct, frozen=True):
     doubts: int = 0  # recent trainings whose claims do not fit; each halves its weight
     session: int = 0  # number of its last process
     answered: int = 0  # it need no longer answer erasure requests up to this number
+    joined: int = 0  # requests from before it joined; no update counts before it has reached them
     forgotten: int = 0  # its counted updates contain nothing of requests up to this number
     forgetting: int = 0  # the same, when the update with the next sequence is counted
     forgetting_at: int = 0
@@ -482,7 +486,8 @@ class LedgerReader:
 
     def count_shown(self) -> int:
         """Return the number of erasure requests that a published version contains."""
-        return int(self._db.execute("SELECT coalesce(max(erased), 0) FROM versions").fetchone()[0])
+        query = "SELECT erased FROM versions ORDER BY version DESC LIMIT 1"  # it never falls
+        return int((self._db.execute(query).fetchone() or (0,))[0])
 
     def count_requests(self) -> tuple[int, int]:
         """Return the numbers of erasures, without readmissions, and of those not shown yet."""

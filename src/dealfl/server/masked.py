@@ -92,19 +92,21 @@ class _Candidate:
     row: WorkerRow
     updates: list[Pending]
     headers: list[Header]
+    clean_from: float  # before this update, the sum may have people whose leaving was shown
 
     @property
     def is_fresh(self) -> bool:
         return bool(self.headers) and self.headers[-1].fresh >= 1
 
-    def up_to_fresh(self) -> _Candidate:
-        """Return the same without what follows the last update with fresh examples."""
-        last = max((h.sequence for h in self.headers if h.fresh >= 1), default=0)
-        return _Candidate(
-            self.row,
-            [update for update in self.updates if update.sequence <= last],
-            [header for header in self.headers if header.sequence <= last],
-        )
+    def up_to_fresh(self, most: int = MAX_HEADERS) -> _Candidate:
+        """Return the longest part, of at most `most` headers, whose last update is fresh."""
+        for header in reversed(self.headers[:most]):
+            if header.fresh >= 1 and header.sequence >= self.clean_from:
+                part = [update for update in self.updates if update.sequence <= header.sequence]
+                if without_open_withdrawals(part) == part:
+                    headers = [one for one in self.headers if one.sequence <= header.sequence]
+                    return _Candidate(self.row, part, headers, self.clean_from)
+        return _Candidate(self.row, [], [], self.clean_from)
 
 
 class MaskedAggregation(Aggregation):
@@ -122,6 +124,7 @@ class MaskedAggregation(Aggregation):
         self._cohort = privacy.cohort if privacy is not None else 0  # or the keyholder's
         self._alone_after_s: float | None = None  # as the keyholder says
         self._alone_at_s = math.inf  # when fewer workers will do
+        self._tried_alone = False  # since then
 
     def load(self) -> None:
         """Reload the total from the ledger."""
@@ -281,28 +284,37 @@ class MaskedAggregation(Aggregation):
         limits = [limit for limit in (leaving, self._masks.state.forgotten) if limit is not None]
         return min(limits, default=math.inf)
 
+    def look_again(self) -> None:
+        """Try to make a request: updates that were held may be opened now."""
+        self._is_changed = True
+
     def find_leaving(self, worker: str) -> int | None:
         """Return the first incarnation whose sum leaves; None if it waits for no opening."""
         return self._masks.find_leaving(worker)
 
     # -- requests --------------------------------------------------------------------------------
 
-    @property
-    def has_pending(self) -> bool:
-        """Whether `aggregate` may make a request."""
-        return self._is_changed and self._masks.state.request is None
+    def has_pending(self, now_s: float) -> bool:
+        """Return whether `aggregate` may make a request."""
+        is_due = now_s >= self._alone_at_s and not self._tried_alone
+        return (self._is_changed or is_due) and self._masks.state.request is None
 
-    def aggregate(self, workers: Mapping[str, WorkerRow], rules: Rules) -> Aggregated:  # noqa: ARG002
+    def aggregate(
+        self,
+        workers: Mapping[str, WorkerRow],
+        rules: Rules,  # noqa: ARG002
+        now_s: float,
+    ) -> Aggregated:
         """Ask the keyholder to open what can be opened; it counts when the answer comes."""
-        if self.has_pending:
-            self._ask(workers)
+        if self.has_pending(now_s):
+            self._ask(workers, now_s)
         return Aggregated({}, {}, {})
 
     def holds(self, number: int, workers: Mapping[str, WorkerRow], now_s: float) -> bool:
         """Return whether a round waits for an opening; it does once, and not for long."""
         held = self._masks.state.held
         if held is None or held[0] != number:
-            if self.has_pending:
+            if self.has_pending(now_s):
                 self._ask(workers, now_s)
             held = (number, now_s + _PATIENCE_S)
             self._masks.change(held=held)
@@ -333,12 +345,17 @@ class MaskedAggregation(Aggregation):
         """Return when the request is repeated, or when fewer workers will do."""
         if self._masks.state.request is not None:
             return max(self._masks.state.repeat_at_s, now_s)
-        return max(self._alone_at_s, now_s) if self._ready else math.inf
+        is_ahead = self._ready and now_s < self._alone_at_s
+        return self._alone_at_s if is_ahead else math.inf
 
-    def _ask(self, workers: Mapping[str, WorkerRow], now_s: float = -math.inf) -> None:
+    def _wait_alone(self, until_s: float) -> None:
+        self._alone_at_s, self._tried_alone = until_s, False
+
+    def _ask(self, workers: Mapping[str, WorkerRow], now_s: float) -> None:
         """Make a request, if enough workers have fresh examples."""
         assert self._privacy is not None
         self._is_changed = False
+        self._tried_alone = now_s >= self._alone_at_s
         candidates = self._choose(workers, now_s)
         if not candidates:
             return
@@ -383,7 +400,8 @@ class MaskedAggregation(Aggregation):
         """Return what to open: enough workers with fresh examples, and at most one suspect."""
         assert self._privacy is not None
         cohort = self._cohort if now_s < self._alone_at_s else 1
-        found = [self._find_candidate(workers[name]) for name in sorted(self._ready)]
+        shown = self._ledger.reader.count_shown()
+        found = [self._find_candidate(workers[name], shown) for name in sorted(self._ready)]
         chosen = self._without_suspects([one for one in found if one is not None], workers, cohort)
         if sum(one.is_fresh for one in chosen) < cohort:
             shorter = [one if one.is_fresh else one.up_to_fresh() for one in chosen]
@@ -392,11 +410,14 @@ class MaskedAggregation(Aggregation):
                 return []
             kept = [one for one, short in zip(chosen, shorter, strict=True) if not short.headers]
             chosen = sorted([*fresh, *kept], key=lambda one: one.row.name)
-        return _within(chosen, MAX_HEADERS)
+        return _within(chosen, MAX_HEADERS, cohort)
 
-    def _find_candidate(self, row: WorkerRow) -> _Candidate | None:
+    def _find_candidate(self, row: WorkerRow, shown: int) -> _Candidate | None:
         updates = without_open_withdrawals(list(self._ledger.updates.pending(row)))
         if not updates or row.name in self._masks.state.barred:
+            return None
+        clean_from = self._clean_from(row, shown)
+        if updates[-1].sequence < clean_from:
             return None
         find = self._masks.find_header
         headers = [
@@ -404,7 +425,7 @@ class MaskedAggregation(Aggregation):
             for update in updates
             if not update.withdrawn
         ]
-        return _Candidate(row, updates, headers)
+        return _Candidate(row, updates, headers, clean_from)
 
     def _without_suspects(
         self, candidates: list[_Candidate], workers: Mapping[str, WorkerRow], cohort: int
@@ -443,7 +464,7 @@ class MaskedAggregation(Aggregation):
         self._cohort = max(message.cohort, self._privacy.cohort)
         self._alone_after_s = message.alone_after_s or None
         since_s = now_s if state.opened_s is None else state.opened_s
-        self._alone_at_s = since_s + self._alone_after_s if self._alone_after_s else math.inf
+        self._wait_alone(since_s + self._alone_after_s if self._alone_after_s else math.inf)
         few = message.enrolled < self._cohort
         self._masks.change(
             repeat_at_s=-math.inf,
@@ -480,9 +501,9 @@ class MaskedAggregation(Aggregation):
             self._masks.change(problem=answer.refused)
             return Aggregated({}, {}, {})
         if answer.retry_s is not None and answer.retry_s >= 0.0:
-            self._alone_at_s = now_s + answer.retry_s
+            self._wait_alone(now_s + answer.retry_s)
         elif answer.code == "cohort":
-            self._alone_at_s = math.inf
+            self._wait_alone(math.inf)
         self._masks.mark_headers(request.plus, 0)
         self._masks.keep_leaving(request.number)
         for masked in self._masks.leaving(LEAVES):
@@ -531,7 +552,7 @@ class MaskedAggregation(Aggregation):
             problem="",
         )
         self._is_changed = True
-        self._alone_at_s = now_s + self._alone_after_s if self._alone_after_s else math.inf
+        self._wait_alone(now_s + self._alone_after_s if self._alone_after_s else math.inf)
         self._ready = set(self._ledger.updates.waiting())
         counts = {
             name: place
@@ -634,15 +655,23 @@ class MaskedAggregation(Aggregation):
         return Aggregated({}, flags, {})
 
 
-def _within(candidates: list[_Candidate], limit: int) -> list[_Candidate]:
-    """Return the first candidates, with at most this number of headers."""
-    kept: list[_Candidate] = []
-    count = 0
+def _within(candidates: list[_Candidate], limit: int, cohort: int) -> list[_Candidate]:
+    """Return candidates with at most this number of headers, and at least a cohort of fresh ones.
+
+    If all are too many, each gets a share; the next requests contain the rest.
+    """
+    if sum(len(one.headers) for one in candidates) <= limit:
+        return candidates
+    kept, share = list[_Candidate](), limit // cohort
     for candidate in sorted(candidates, key=lambda one: not one.is_fresh):
-        count += len(candidate.headers)
-        if count > limit:
-            break
-        kept.append(candidate)
+        part = candidate
+        if len(part.headers) > (share if part.is_fresh else limit):
+            part = candidate.up_to_fresh(share)
+        if 0 < len(part.headers) <= limit:
+            kept.append(part)
+            limit -= len(part.headers)
+    if sum(one.is_fresh for one in kept) < cohort:
+        return []
     return sorted(kept, key=lambda one: one.row.name)
 
 

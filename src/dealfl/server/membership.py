@@ -76,7 +76,7 @@ class Membership:
         """Reload the workers from the ledger."""
         self._changed.clear()
         self.rows = Roster(self._ledger.workers())
-        self._forgotten = Counter(row.forgotten for row in self.rows.values() if is_member(row))
+        self._fulfilled = Counter(map(_count_fulfilled, filter(is_member, self.rows.values())))
         self.devices = sum(map(count_devices, self.rows.values()))
         self.sleepers = {name for name, row in self.rows.items() if row.call_by_s}
         self.tally = Tally()
@@ -103,11 +103,11 @@ class Membership:
         if before is not None:
             self.tally.add(before, -1)
         if before is not None and is_member(before):
-            self._forgotten[before.forgotten] -= 1
-            if not self._forgotten[before.forgotten]:
-                del self._forgotten[before.forgotten]
+            self._fulfilled[_count_fulfilled(before)] -= 1
+            if not self._fulfilled[_count_fulfilled(before)]:
+                del self._fulfilled[_count_fulfilled(before)]
         if is_member(row):
-            self._forgotten[row.forgotten] += 1
+            self._fulfilled[_count_fulfilled(row)] += 1
         (self.sleepers.add if row.call_by_s else self.sleepers.discard)(row.name)
         self.rows[row.name] = row
         self._changed.add(row.name)
@@ -130,7 +130,7 @@ class Membership:
     @property
     def fulfilled(self) -> int:
         """Number of erasure requests, the first of the list, that all workers have fulfilled."""
-        fulfilled = min(self._forgotten or (self._ledger.erasures.end().number,))
+        fulfilled = min(self._fulfilled or (self._ledger.erasures.end().number,))
         return int(min(fulfilled, self._aggregation.forgotten_limit))
 
     # -- announcements --------------------------------------------------------------------------
@@ -179,7 +179,10 @@ class Membership:
         """Note what a worker has forgotten in its present incarnation, and has sent."""
         if row.devices is not None:  # answers that a restore has lost come again before it counts
             forgotten = min(forgotten, row.answered)
-        row = _note_forgetting(row, forgotten, message.sequence)
+        claims = _note_forgetting(row, forgotten, message.sequence)
+        if self._ledger.updates.settle(row, 0, message.receipted) or claims is not row:
+            self._aggregation.look_again()
+        row = self._confirm_forgetting(claims)
         if row.behind and message.epoch == self.epoch:
             row = _note_catching_up(replace(row, behind=message.sequence + 1))
         return row
@@ -230,7 +233,7 @@ class Membership:
         end = self._ledger.erasures.end().number
         # what it holds of people whose erasure is under way is counted, too
         settled = max(self._ledger.reader.count_shown(), end - _REQUESTS)
-        row = WorkerRow(message.worker, 1, message.journal_id, answered=settled, forgotten=end)
+        row = WorkerRow(message.worker, 1, message.journal_id, answered=settled, joined=end)
         if not message.incarnation:
             return row
         self._notice_restore(message, ahead=True)  # the record of this worker is gone
@@ -247,6 +250,7 @@ class Membership:
             ahead = message.receipted > row.counted + len(list(updates.pending(row)))
         # a copy of this ledger that was used in between has written other receipts
         ahead |= same and not set(message.terms) <= set(self._ledger.state.terms)
+        ahead |= same and updates.contradicts(row, message.withdrawn, message.receipted)
         self._notice_restore(message, ahead)
         row = self.rows[row.name]
         if ahead:
@@ -260,6 +264,9 @@ class Membership:
             is_older |= same and message.forgotten is not None and message.forgotten < row.forgotten
             if is_older:
                 return self.begin_incarnation(row, "journal restored")
+            # nor is what they have announced true of a journal that was restored
+            self._ledger.updates.dispute(row, message.receipted)
+            row = _without_claims(row)
         return row
 
     def _notice_restore(self, message: Announce, ahead: bool) -> None:
@@ -353,25 +360,42 @@ class Membership:
         """Remove all updates of a worker from the model; the worker will send its full sum."""
         self._aggregation.leave(row)
         return replace(
-            row,
+            _without_claims(row),
             incarnation=row.incarnation + 1,
             counted=0,
             examples=0,
             removed=0,
             flag=flag,
+            joined=0,
             forgotten=0,
-            forgetting=0,
-            forgetting_at=0,
-            forgetting_later=0,
-            forgetting_later_at=0,
         )
 
-    def aggregate(self, rules: Rules) -> list[Message]:
+    def note_repeated(self, row: WorkerRow, sequence: int) -> None:
+        """Note that a worker has sent again what is on record of an earlier process."""
+        if self._ledger.updates.settle(row, sequence, sequence):
+            self.put(self._confirm_forgetting(row))
+
+    def _confirm_forgetting(self, row: WorkerRow) -> WorkerRow:
+        """Note which requests the counted updates of a worker show, if it has made all of them."""
+        while row.forgetting > row.forgotten and row.counted >= row.forgetting_at:
+            if self._ledger.updates.is_disputed(row, row.forgetting_at):
+                break
+            row = replace(
+                row,
+                forgotten=row.forgetting,
+                forgetting=row.forgetting_later,
+                forgetting_at=row.forgetting_later_at,
+                forgetting_later=0,
+                forgetting_later_at=0,
+            )
+        return row
+
+    def aggregate(self, rules: Rules, now_s: float) -> list[Message]:
         """Count the stored updates; workers that diverged start a new incarnation.
 
         An update that does not fit into the total is held back; its worker has done nothing wrong.
         """
-        return self.apply(self._aggregation.aggregate(self.rows, rules))
+        return self.apply(self._aggregation.aggregate(self.rows, rules, now_s))
 
     def apply(self, done: Aggregated) -> list[Message]:
         """Note what was counted, and what was not."""
@@ -388,7 +412,7 @@ class Membership:
             self.put(replace(self.rows[name], flag=problem))
         for name, counted in done.counted.items():
             row = replace(self.rows[name], counted=counted)
-            self.put(_note_catching_up(_confirm_forgetting(row)))
+            self.put(_note_catching_up(self._confirm_forgetting(row)))
         return replies
 
 
@@ -402,6 +426,11 @@ def count_devices(row: WorkerRow) -> int:
     if not is_member(row):
         return 0
     return 1 if row.devices is None else row.devices
+
+
+def _count_fulfilled(row: WorkerRow) -> int:
+    """Return how many requests a worker has fulfilled; a new one has nothing in the model."""
+    return row.forgotten if row.counted else max(row.joined, row.forgotten)
 
 
 def _count_forgotten(message: Announce, reached: Position) -> int:
@@ -423,40 +452,24 @@ def _is_alive(row: WorkerRow, now_s: float, presence_timeout_s: float) -> bool:
     return heard_s is not None and now_s - heard_s < presence_timeout_s
 
 
+def _without_claims(row: WorkerRow) -> WorkerRow:
+    return replace(row, forgetting=0, forgetting_at=0, forgetting_later=0, forgetting_later_at=0)
+
+
 def _note_forgetting(row: WorkerRow, number: int, sequence: int) -> WorkerRow:
     """Note that a worker has forgotten requests, which its updates up to a sequence show.
 
     What was noted before stays, or a worker that is always ahead would never be done; the last
-    announcement follows it. A lower sequence replaces it: the journal was restored, and the update
-    that was awaited never comes.
+    announcement follows it. An earlier one that arrives later says nothing new.
     """
-    is_awaited = row.forgetting > row.forgotten and row.forgetting_at <= sequence
-    if row.forgotten < number and is_awaited:
-        row = replace(row, forgetting_later=number, forgetting_later_at=sequence)
-    elif row.forgotten < number:
-        row = replace(
-            row,
-            forgetting=number,
-            forgetting_at=sequence,
-            forgetting_later=0,
-            forgetting_later_at=0,
-        )
-    return _confirm_forgetting(row)
+    if number <= max(row.forgotten, row.forgetting, row.forgetting_later):
+        return row
+    if row.forgetting > row.forgotten:
+        return replace(row, forgetting_later=number, forgetting_later_at=sequence)
+    row = _without_claims(row)
+    return replace(row, forgetting=number, forgetting_at=sequence)
 
 
 def _note_catching_up(row: WorkerRow) -> WorkerRow:
     """Note whether the sum of a worker is up to date again after a restore."""
     return replace(row, behind=0) if row.counted + 1 >= row.behind else row
-
-
-def _confirm_forgetting(row: WorkerRow) -> WorkerRow:
-    while row.forgetting > row.forgotten and row.counted >= row.forgetting_at:
-        row = replace(
-            row,
-            forgotten=row.forgetting,
-            forgetting=row.forgetting_later,
-            forgetting_at=row.forgetting_later_at,
-            forgetting_later=0,
-            forgetting_later_at=0,
-        )
-    return row

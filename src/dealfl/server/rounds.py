@@ -209,7 +209,9 @@ class Rounds:
 
     def _count_late_updates(self, now_s: float) -> list[Message]:
         """Count updates between rounds; they are published with the next round or when due."""
-        replies = self._members.aggregate(self.rules) if self._aggregation.has_pending else []
+        replies = list[Message]()
+        if self._aggregation.has_pending(now_s):
+            replies += self._members.aggregate(self.rules, now_s)
         due_s = self.publication.due_at_s(self.rules, now_s)
         if due_s is not None and now_s >= due_s and not self.draining:
             replies += self.publication.publish(
@@ -324,7 +326,7 @@ class Rounds:
                 energy_j = self.predictions.predict_energy_j(silent)
                 self._members.put(note_spending(silent, energy_j, now_s))
                 self._ledger.rounds.put_assumed(row.number, name, energy_j)
-        replies = self._members.aggregate(self.rules)
+        replies = self._members.aggregate(self.rules, now_s)
         self._ledger.rounds.close(row.number, now_s, reason, self._aggregation.save_total())
         if reason == "majority":  # other rounds say nothing about convergence
             self._note_change(1.0 if before is None else self._aggregation.total.change(before))

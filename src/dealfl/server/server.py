@@ -412,7 +412,9 @@ class Server:
             return [Verdict(**_key(message), withdrawn=True, term=self._members.term)]
         if isinstance(stored, Problem):
             return self._refuse(row, message, stored)
-        if stored is not None:
+        if stored is None:
+            self._members.note_repeated(row, message.sequence)
+        else:
             self._note_update(row, message, stored, now_s)
         sleep = self._rounds.send_to_sleep(row.name, now_s)
         return [Receipt(**_key(message), term=self._members.term), *sleep]
@@ -472,6 +474,7 @@ class Server:
             return self._flag(row.name, AFTER_GAP.reason)  # the worker asks again
         if isinstance(withdrawn, Problem):
             return self._refuse(row, message, withdrawn)
+        self._members.note_repeated(row, message.sequence)
         return [Verdict(**_key(message), withdrawn=withdrawn, term=self._members.term)]
 
     def _receive_erased(self, message: Erased, now_s: float) -> list[Message]:

@@ -146,6 +146,7 @@ class WorkerState(msgspec.Struct, array_like=True):
     round: int = -1  # of the last assignment
     sequence: int = 0  # of the last update that was made
     terms: tuple[str, ...] = ()  # of the server, which settled updates of this incarnation
+    withdrawn: tuple[int, ...] = ()  # the last updates of this incarnation that were
     declined: str = ""  # why the last assignment was
     unable: str = ""  # why the device cannot train
     refused: str = ""  # why the last message or update was

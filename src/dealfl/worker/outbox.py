@@ -14,7 +14,7 @@ import msgspec
 
 from dealfl.exact import Schema, Statistics
 from dealfl.masks import Masker, Ring
-from dealfl.protocol import Erased, MaskedUpdate, Update, Withdraw, bounded
+from dealfl.protocol import MAX_WITHDRAWN, Erased, MaskedUpdate, Update, Withdraw, bounded
 from dealfl.worker.journal import Journal, OutboxRow
 
 _FIELDS = Update.__struct_fields__
@@ -140,7 +140,7 @@ class Outbox:
         state = self._journal.state
         state.incarnation = incarnation
         state.sequence = 0
-        state.terms = ()
+        state.terms = state.withdrawn = ()
 
     def post(
         self,
@@ -281,6 +281,7 @@ class Outbox:
         withdrawn = journal.read_update(sequence)
         unsent = next((number for number, row in rows.items() if not row.sent), None)
         self._drop(sequence)
+        journal.state.withdrawn = (*journal.state.withdrawn, sequence)[-MAX_WITHDRAWN:]
         if unsent is None:
             kept = self.post(withdrawn.delta, now_s)
         else:

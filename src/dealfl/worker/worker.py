@@ -50,6 +50,7 @@ from dealfl.worker.trainer import Accepted, Trainer
 _DEFAULT = WorkerKeys()
 _LATE_S = 60.0  # after which a worker that should have called was away
 _RANDOM_BITS = 31  # of a session: two processes that continue one journal differ
+_MAX_SESSION = 1 << 52  # of a journal: two million processes, and messages have room for more
 
 
 class Membership:
@@ -239,6 +240,7 @@ class Membership:
                 receipted=self._outbox.receipted,
                 sequence=state.sequence,
                 terms=state.terms,
+                withdrawn=state.withdrawn,
                 round=max(state.round, 0),
                 version=version,
                 digest=digest if version else "",
@@ -606,6 +608,9 @@ class Worker:
         return (message.session, message.incarnation) == (state.session, state.incarnation)
 
     def _receive_receipt(self, message: Receipt | Verdict, now_s: float) -> None:
+        row = self._journal.outgoing.get(message.sequence)
+        if isinstance(message, Receipt) and row is not None and row.withdrawing:
+            return  # it may be from a ledger that was lost; the verdict is about the present one
         if self._is_own(message):
             self._outbox.note_term(message.sequence, message.term)
             self._outbox.settle_counted(message.sequence, now_s)
@@ -634,7 +639,7 @@ class Worker:
         state = self._journal.state
         if message.journal_id != state.journal_id:
             return
-        if message.session > state.session:  # this journal is older than the server's record
+        if state.session < message.session < _MAX_SESSION:  # the server knows a later journal
             self._membership.begin_session(message.session)
         if message.session != state.session:
             return
@@ -711,14 +716,21 @@ class Worker:
         )
 
     def _receive_erase(self, message: Erase, now_s: float) -> None:
-        if not message.worker and self._journal.has_reached(message.after):
-            self._membership.must_announce = True  # new to a server whose ledger was restored
-        request_hash = hash_request(message.request, message.owners)
-        examples = self._outbox.find_answer(request_hash) if message.request else None
-        if examples is None:
-            examples = self._trainer.apply_request(message.owners, now_s)
+        """Apply a request or a part of the list, in the order of the list and once."""
+        is_listed = message.after.number > message.before.number
+        is_known = is_listed and self._journal.has_reached(message.after)
+        is_next = not is_listed or self._journal.has_reached(message.before)
+        if not message.worker and (is_known or not is_next):
+            # new to a server whose ledger was restored, or too early: it sends first what is before
+            self._membership.must_announce = True
+        if not (is_known or is_next):
+            return
+        # who was readmitted since would be forgotten again by what is known
+        examples = 0 if is_known else self._trainer.apply_request(message.owners, now_s)
         self._journal.note_reached(message.before, message.after)
         if message.request:
+            request_hash = hash_request(message.request, message.owners)
+            examples += self._outbox.find_answer(request_hash) or 0
             self._trainer.finish_erasure()
             self._outbox.post_answer(request_hash, message.request, examples, now_s)
 

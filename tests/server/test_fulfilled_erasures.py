@@ -319,6 +319,15 @@ def test_a_claim_is_confirmed_by_a_new_process_that_has_receipts_already() -> No
     assert again(receipted=2).workers["w"].forgotten == 1
 
 
+@pytest.mark.parametrize("worker", ["w", None])
+def test_updates_that_are_dropped_are_awaited_no_longer(worker: str | None) -> None:
+    one = again()
+    updates, row = one._ledger.updates, one.workers["w"]
+    assert updates.is_disputed(row, 2)
+    updates.drop_all() if worker is None else updates.drop(worker)
+    assert not updates.is_disputed(row, 2)
+
+
 def withdrawn(*sequences: int) -> Server:
     """Return a server that has counted ten updates but for some that were withdrawn."""
     one = joined("w", rounds=9, publish_every_s=0.0)

@@ -111,6 +111,16 @@ def test_a_loop_takes_over_after_some_cpu_time_in_numpy(package: Path) -> None:
     assert run(package, code) == "taken over"
 
 
+def test_a_loop_that_takes_over_was_compiled_by_another_process(package: Path) -> None:
+    code = """
+        which(VALUES, 0.5)
+        wait_for_loop()
+        (loop,) = [pair.loop for pair in compiled._twins if pair.plain.__name__ == "which"]
+        print(sum(loop.stats.cache_hits.values()), sum(loop.stats.cache_misses.values()))
+    """
+    assert run(package, code) == "1 0"
+
+
 @pytest.mark.parametrize(("mode", "answer"), [("always", "2 36 36.0"), ("never", "1 36 36.0")])
 def test_the_environment_decides(package: Path, mode: str, answer: str) -> None:
     code = """
@@ -239,6 +249,19 @@ def test_a_process_forked_while_a_loop_is_loaded_gets_it_too(package: Path) -> N
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """
     assert run(package, code) == "7"
+
+
+def test_a_forked_process_asks_for_what_its_parent_waits_for(package: Path) -> None:
+    """It has no word from the parent's compiler, and would compile the loop itself."""
+    code = """
+        which(VALUES, 0.5)
+        child = os.fork()
+        if child == 0:
+            answer = which(VALUES, 0.0)
+            os._exit(0 if answer == 1 and CHOICE.compiler else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    assert run(package, code) == "0"
 
 
 def test_a_process_that_ends_while_a_loop_is_loaded_ends_without_an_error(package: Path) -> None:

@@ -79,6 +79,7 @@ class MaskedChaos:
         rounds=10**6, workers_per_round=5, ttl_s=30.0, presence_timeout_s=130.0, max_examples=1000
     )
     keyholder_type: type[WatchedKeyholder] = WatchedKeyholder
+    keyholder_rules = KeyholderRules(COHORT)
     first_workers = 6
     max_workers = 100
     forget_fraction = "0.3"
@@ -111,7 +112,7 @@ class MaskedChaos:
 
     def new_keyholder(self) -> WatchedKeyholder:
         one = self.keyholder_type(
-            "keyholder", self.vault, self.vault_key, KeyholderRules(COHORT), jobs=["job"]
+            "keyholder", self.vault, self.vault_key, self.keyholder_rules, jobs=["job"]
         )
         one.opened = self.opened
         return one

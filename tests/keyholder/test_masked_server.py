@@ -94,6 +94,36 @@ def test_a_round_is_closed_with_what_it_has_opened() -> None:
     assert calm.ledger.reader.last_version().digest == calm.digest  # type: ignore[union-attr]
 
 
+class Patient(Calm):
+    """After a while without an opening, fewer workers will do."""
+
+    keyholder_rules = KeyholderRules(COHORT, alone_after_s=1000.0)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_update_is_opened_alone_when_it_has_waited_long_enough(restarts: bool) -> None:
+    calm = Patient(0)
+    calm.simulation.run(100.0)
+    while calm.ledger.updates.waiting():
+        calm.bring("w0")
+    opened_s = calm.masks.opened_s
+    assert opened_s is not None
+    calm.bring("w1")
+    assert calm.ledger.updates.waiting() == ["w1"]
+    calm.simulation.asleep.update(calm.journals)  # nobody else gives the server an occasion
+    if restarts:
+        calm.kill_server("")
+        calm.simulation.wake("", calm.simulation.now_s)
+    calm.simulation.run(opened_s + 999.0)
+    assert calm.ledger.updates.waiting() == ["w1"]
+    calm.simulation.run(opened_s + 1010.0)
+    assert calm.digest == calm.central_digest()
+    assert not calm.ledger.updates.waiting()
+    asked = len(calm.opened)
+    calm.simulation.run(opened_s + 9000.0)
+    assert len(calm.opened) == asked, "nothing is left to be asked"
+
+
 def test_without_a_keyholder_updates_wait_and_nothing_is_lost() -> None:
     calm = Calm(0)
     calm.simulation.asleep.add("keyholder")
@@ -111,15 +141,16 @@ def test_without_a_keyholder_updates_wait_and_nothing_is_lost() -> None:
     assert calm.digest_with_waiting() == calm.central_digest()
 
 
-def test_updates_that_are_too_few_count_as_soon_as_the_keyholder_takes_fewer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(chaos_module, "KeyholderRules", lambda cohort: KeyholderRules(cohort + 9))
-    calm = Calm(0)
+class Strict(Calm):
+    keyholder_rules = KeyholderRules(COHORT + 9)
+
+
+def test_updates_that_are_too_few_count_as_soon_as_the_keyholder_takes_fewer() -> None:
+    calm = Strict(0)
     calm.bring()
     assert calm.simulation.server.model.statistics.is_zero
     assert "an opening needs" in calm.masks.problem
-    monkeypatch.setattr(chaos_module, "KeyholderRules", KeyholderRules)
+    calm.keyholder_rules = KeyholderRules(COHORT)
     calm.start_keyholder()
     calm.simulation.run(calm.simulation.now_s + 10.0)
     assert not calm.simulation.server.model.statistics.is_zero

@@ -122,9 +122,7 @@ class MaskedAggregation(Aggregation):
         self._ring = Ring(self._schema, bits)
         self._is_changed = True  # something since the last attempt to make a request
         self._cohort = privacy.cohort if privacy is not None else 0  # or the keyholder's
-        self._alone_after_s: float | None = None  # as the keyholder says
-        self._alone_at_s = math.inf  # when fewer workers will do
-        self._tried_alone = False  # since then
+        self._tried_alone = False  # since fewer workers will do
 
     def load(self) -> None:
         """Reload the total from the ledger."""
@@ -296,7 +294,7 @@ class MaskedAggregation(Aggregation):
 
     def has_pending(self, now_s: float) -> bool:
         """Return whether `aggregate` may make a request."""
-        is_due = now_s >= self._alone_at_s and not self._tried_alone
+        is_due = now_s >= self._masks.state.alone_at_s and not self._tried_alone
         return (self._is_changed or is_due) and self._masks.state.request is None
 
     def aggregate(
@@ -345,17 +343,21 @@ class MaskedAggregation(Aggregation):
         """Return when the request is repeated, or when fewer workers will do."""
         if self._masks.state.request is not None:
             return max(self._masks.state.repeat_at_s, now_s)
-        is_ahead = self._ready and now_s < self._alone_at_s
-        return self._alone_at_s if is_ahead else math.inf
+        is_ahead = self._ready and now_s < self._masks.state.alone_at_s
+        return self._masks.state.alone_at_s if is_ahead else math.inf
 
     def _wait_alone(self, until_s: float) -> None:
-        self._alone_at_s, self._tried_alone = until_s, False
+        self._masks.change(alone_at_s=until_s)
+        self._tried_alone = False
+
+    def _wait_alone_from(self, opened_s: float) -> None:
+        self._wait_alone(opened_s + (self._masks.state.alone_after_s or math.inf))
 
     def _ask(self, workers: Mapping[str, WorkerRow], now_s: float) -> None:
         """Make a request, if enough workers have fresh examples."""
         assert self._privacy is not None
         self._is_changed = False
-        self._tried_alone = now_s >= self._alone_at_s
+        self._tried_alone = now_s >= self._masks.state.alone_at_s
         candidates = self._choose(workers, now_s)
         if not candidates:
             return
@@ -367,7 +369,7 @@ class MaskedAggregation(Aggregation):
             worker=self._privacy.name,
             epoch=state.epoch,
             number=state.number + 1,
-            cohort=self._cohort if now_s < self._alone_at_s else 1,
+            cohort=self._cohort if now_s < self._masks.state.alone_at_s else 1,
             schema=self._schema.canonical(),
             plus=tuple(plus),
             minus=tuple(minus),
@@ -399,7 +401,7 @@ class MaskedAggregation(Aggregation):
     def _choose(self, workers: Mapping[str, WorkerRow], now_s: float) -> list[_Candidate]:
         """Return what to open: enough workers with fresh examples, and at most one suspect."""
         assert self._privacy is not None
-        cohort = self._cohort if now_s < self._alone_at_s else 1
+        cohort = self._cohort if now_s < self._masks.state.alone_at_s else 1
         shown = self._ledger.reader.count_shown()
         found = [self._find_candidate(workers[name], shown) for name in sorted(self._ready)]
         chosen = self._without_suspects([one for one in found if one is not None], workers, cohort)
@@ -462,9 +464,8 @@ class MaskedAggregation(Aggregation):
             return
         self._is_changed = True
         self._cohort = max(message.cohort, self._privacy.cohort)
-        self._alone_after_s = message.alone_after_s or None
-        since_s = now_s if state.opened_s is None else state.opened_s
-        self._wait_alone(since_s + self._alone_after_s if self._alone_after_s else math.inf)
+        self._masks.change(alone_after_s=message.alone_after_s)
+        self._wait_alone_from(now_s if state.opened_s is None else state.opened_s)
         few = message.enrolled < self._cohort
         self._masks.change(
             repeat_at_s=-math.inf,
@@ -552,7 +553,7 @@ class MaskedAggregation(Aggregation):
             problem="",
         )
         self._is_changed = True
-        self._wait_alone(now_s + self._alone_after_s if self._alone_after_s else math.inf)
+        self._wait_alone_from(now_s)
         self._ready = set(self._ledger.updates.waiting())
         counts = {
             name: place

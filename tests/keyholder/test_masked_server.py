@@ -156,6 +156,17 @@ def test_updates_that_are_too_few_count_as_soon_as_the_keyholder_takes_fewer() -
     assert not calm.simulation.server.model.statistics.is_zero
 
 
+@pytest.mark.parametrize(("workers", "are_few"), [(COHORT - 1, True), (COHORT, False)])
+def test_a_keyholder_with_fewer_workers_than_a_cohort_is_reported(
+    workers: int, are_few: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Calm, "first_workers", workers)
+        calm = Calm(0)
+    calm.simulation.run(100.0)
+    assert ("an opening needs" in calm.masks.problem) == are_few
+
+
 @pytest.mark.parametrize("masks", [b"", b"short", bytes(1 << 20)])
 def test_a_keyholder_that_answers_nonsense_stops_no_round_and_loses_nothing(
     monkeypatch: pytest.MonkeyPatch, masks: bytes

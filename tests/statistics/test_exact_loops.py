@@ -167,3 +167,17 @@ def test_changed_bytes_are_refused_alike(monkeypatch: pytest.MonkeyPatch) -> Non
     for place in range(len(body) - 900, len(body), 7):
         damaged = bytes(body[:place]) + bytes([body[place] ^ 0x81]) + bytes(body[place + 1 :])
         both(partial(Statistics.from_bytes, damaged), monkeypatch)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 8])
+@pytest.mark.parametrize("numbers", [[0], [4], [0, 1], [2, 9, 10], [0, 3, 40, 41, 99, 180]])
+def test_indices_are_read_up_to_the_size_and_not_beyond(width: int, numbers: list[int]) -> None:
+    gaps = np.diff(numbers, prepend=-1) - 1
+    data = b"".join(int(gap).to_bytes(width, "little") for gap in gaps)
+    given = np.frombuffer(data, np.uint8)
+    for size in range(max(numbers) + 4):
+        for count in range(1, len(numbers) + 1):
+            indices = np.zeros(count, np.int64)
+            is_inside = bool(loops.read_gaps(given[: count * width], width, size, indices))
+            assert is_inside == (numbers[count - 1] < size)
+            assert not is_inside or indices.tolist() == numbers[:count]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from dealfl.learners import Rows
 from dealfl.protocol import Erased, ErasedReceipt, Message
 from dealfl.server import FromParent, Ledger
+from dealfl.simulate import Network
 from dealfl.worker import Journal
 from tests.federation.trees import PEOPLE, ROOT, Tree, last_of, parent_of
 
@@ -243,4 +244,50 @@ def test_answers_of_a_region_that_a_restore_of_the_root_has_lost_are_given_again
     tree.ledgers[ROOT] = backup
     tree.restart(ROOT)
     tree.run(200.0)
+    tree.check()
+
+
+def test_requests_that_a_region_took_as_a_part_are_settled_by_a_restored_root() -> None:
+    """The region has no place between them in the root's list."""
+    tree = Tree(1, regions=("a", "b"), workers=2)
+    tree.network = Network()
+    tree.nodes["b"]._uplink.is_met = False
+    tree.run(300.0)
+    tree.down.add("b")
+    tree.erase("person 1")
+    tree.run(300.0)
+    tree.down.add("a/w1")
+    tree.erase("person 2")
+    tree.erase("person 3")
+    tree.run(60.0)
+    backup = tree.copy(ROOT)
+    tree.down.discard("a/w1")
+    tree.wake("a/w1")
+    tree.run(600.0)
+    tree.down.clear()
+    tree.meet("b")
+    tree.run(600.0)
+    assert tree.nodes[ROOT]._members.fulfilled == 3
+    tree.ledgers[ROOT] = backup
+    tree.restart(ROOT)
+    tree.heal(1000.0)
+    assert tree.nodes[ROOT]._members.fulfilled == 3
+    assert tree.nodes[ROOT].workers["b"].counted > 0
+    tree.check()
+
+
+def test_a_region_with_a_device_that_is_away_counts_though_it_joins_during_an_erasure() -> None:
+    tree = Tree(1, regions=("a", "b"), workers=2)
+    tree.network = Network()
+    tree.nodes["b"]._uplink.is_met = False
+    tree.run(300.0)
+    tree.down.update({"b/w0", "a/w1"})
+    tree.erase("person 1")
+    tree.run(60.0)
+    tree.meet("b")
+    tree.run(300.0)
+    assert tree.nodes[ROOT].workers["b"].counted > 0
+    assert tree.nodes[ROOT]._members.fulfilled == 0
+    tree.heal(600.0)
+    assert tree.nodes[ROOT]._members.fulfilled == 1
     tree.check()

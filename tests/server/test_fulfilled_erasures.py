@@ -288,6 +288,77 @@ def test_a_newcomer_that_knows_the_list_counts_at_once() -> None:
     assert one.workers["w"].counted == 1
 
 
+def test_an_erasure_that_is_open_when_somebody_joins_waits_for_them_and_they_for_nothing() -> None:
+    one = joined("v", rounds=9, publish_every_s=0.0)
+    one.handle([update(1, name="v", round=1)], 1.0)
+    end = erase(one, "r", 2.0)
+    one.handle([announce("w", 0), update(1, name="w"), forgot("v", end, 1)], 3.0)
+    one.handle([], 100.0)
+    assert (one.workers["w"].counted, one._members.fulfilled) == (1, 0)
+    one.handle([forgot("w", end, 1)], 101.0)
+    assert one._members.fulfilled == 1
+
+
+def awaited() -> tuple[Server, Position]:
+    """Return a server that waits for what a newcomer says, and the end of its list."""
+    one = joined("v", rounds=9, publish_every_s=0.0)
+    one.handle([update(1, name="v", round=1)], 1.0)
+    end = erase(one, "r", 2.0)
+    one.handle([forgot("v", end, 1), announce("w", 0)], 3.0)
+    one.handle([], 100.0)
+    return one, end
+
+
+def test_who_never_says_whom_it_has_forgotten_costs_others_nothing() -> None:
+    one, _ = awaited()
+    one.handle([update(n, name="w") for n in range(1, 500)], 101.0)
+    assert one._ledger.updates.count_stored(one.workers["w"]) == 64
+    one.handle([], 200.0)
+    assert not one._aggregation.has_pending(201.0), "other messages do not look at them"
+
+
+def test_updates_that_have_to_be_counted_together_are_stored_however_many() -> None:
+    """The last of them takes out whom the others contain."""
+    one, end = awaited()
+    one.handle([update(n, name="w") for n in range(1, 71)], 101.0)
+    assert one._ledger.updates.last_sequence("w", 1) == 64
+    one.handle([forgot("w", end, 90)], 103.0)
+    one.handle([update(n, name="w") for n in range(65, 99)], 104.0)
+    one.handle([], 200.0)
+    assert one.workers["w"].counted == 98
+
+
+def test_updates_wait_until_a_new_process_has_sent_them_again() -> None:
+    """A version has shown that somebody left, and a restored journal may have other updates."""
+    one = joined("w", rounds=9, publish_every_s=0.0)
+    one.handle([update(1, round=1)], 1.0)
+    end = erase(one, "r", 2.0)
+    one.handle([forgot("w", end, 1)], 3.0)
+    one.handle([], 100.0)
+    assert shown(one) == 1
+    one.handle([announce("w", 7, session=5)], 101.0)  # the ledger was restored
+    known: dict[str, Any] = {"incarnation": 8, "session": 5}
+    one.handle([announce("w", 8, session=5), update(1, **known), update(2, **known)], 102.0)
+    one.handle([announce("w", 8, session=9, sequence=2, erased=(end,))], 103.0)
+    one.handle([], 200.0)
+    assert one.workers["w"].counted == 0
+    for sequence in (1, 2):
+        one.handle([update(sequence, **(known | {"session": 9}))], 201.0)
+    one.handle([], 300.0)
+    assert one.workers["w"].counted == 2
+
+
+def test_requests_that_a_worker_passed_in_a_part_are_asked_with_a_place_that_it_knows() -> None:
+    """It has no place between them, so it would take them for requests that come too early."""
+    one = joined("w", rounds=9, publish_every_s=0.0)
+    ends = [erase(one, request, 2.0) for request in ("r", "s", "t")]
+    asked = one.handle([announce("w", erased=(ends[1],))], 3.0).messages
+    orders = [message for message in asked if isinstance(message, Erase)]
+    assert [order.request for order in orders] == ["r", "s", "t"]
+    assert [order.after for order in orders] == [ends[1], ends[1], ends[2]]
+    assert [order.before for order in orders] == [ends[1]] * 3
+
+
 def again(**other: Any) -> Server:
     """Return a server with two updates of a process that has ended, and an erasure after it."""
     one = joined("w", rounds=9, publish_every_s=0.0)

@@ -270,6 +270,23 @@ def test_requests_are_taken_in_the_order_of_the_parents_list() -> None:
     assert [erasure.name for erasure in below.reader.erasures()] == ["ann", "bob"]
 
 
+def test_a_known_place_that_is_not_among_the_last_is_announced_when_the_parent_asks() -> None:
+    """The list of a parent whose ledger was restored can end there."""
+    top = root()
+    below = joined(top)
+    orders = [order_to_erase(top, name) for name in ("ann", "bob", "eve", "tom")]
+    below.handle(list(map(FromParent, orders)), 2.0)
+    for order in (orders[0], replace(orders[0], before=orders[0].after)):
+        (said,) = [
+            message
+            for message in up(below.handle([FromParent(replace(order, worker="r"))], 3.0))
+            if isinstance(message, Announce)
+        ]
+        assert [place.number for place in said.erased] == [4, 3, 2, 1]
+    last = up(below.handle([FromParent(replace(orders[3], worker="r"))], 3.0))
+    assert not [message for message in last if isinstance(message, Announce)]
+
+
 @pytest.mark.parametrize("names", [("ann",), ("ann", "bob", "eve")])
 def test_a_region_that_was_away_takes_all_requests_after_its_announcement(
     names: tuple[str, ...],

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dealfl.exact import Statistics
+from dealfl.protocol import MAX_WITHDRAWN
 from dealfl.protocol.messages import Update, Withdraw
 from dealfl.worker import Journal
 from dealfl.worker.outbox import Outbox
@@ -275,3 +276,16 @@ def test_a_withdrawal_names_the_update_that_contains_the_rest() -> None:
     (message,) = counter.send()
     assert isinstance(message, Withdraw)
     assert message.successor == 2
+
+
+def test_the_last_withdrawn_updates_are_the_highest_in_whatever_order_verdicts_arrive() -> None:
+    """The server compares all from the lowest of them on."""
+    counter, count = Counter(), MAX_WITHDRAWN + 2
+    for _ in range(count):
+        counter.outbox.post(examples(1).to_bytes(), 0.0)
+        counter.send()
+    for number in (3, 1, *range(4, count + 1)):
+        counter.outbox.settle_withdrawn(number, counter.now_s)
+    assert counter.journal.state.withdrawn == tuple(range(3, count + 1))
+    counter.outbox.settle_withdrawn(2, counter.now_s)
+    assert counter.journal.state.withdrawn == tuple(range(3, count + 1))

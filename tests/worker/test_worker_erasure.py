@@ -170,6 +170,26 @@ def test_a_known_request_forgets_nobody_who_was_readmitted_since() -> None:
     assert journal.count(State.WAITING) == 1
 
 
+def test_a_request_at_a_place_that_the_journal_lacks_is_not_applied() -> None:
+    """The server took it for known; the journal was restored since, and lacks others, too."""
+    journal = Journal()
+    one = welcomed(journal=journal, forget_fraction="0")
+    one.ingest(some_rows(3))
+    train(one, 1)
+    first, third = Position(1, b"chain 1"), Position(3, b"chain 3")
+    one.handle([replace(erase("r", "person 1"), after=first)], 2.0)
+    known = replace(erase("s", "person 2"), worker="w", before=third, after=third)
+    assert "Erased" not in kinds(one.handle([known], 3.0).messages)
+    assert (journal.count(State.LEARNED), journal.reached) == (2, (first,))
+    part = Erase(
+        job="job", worker="w", before=first, after=third,
+        owners=tuple(owner_hash(KEY, name) for name in ("person 0", "person 2")),
+    )  # fmt: skip
+    done = one.handle([part, known], 4.0).messages
+    assert [m.examples for m in done if isinstance(m, Erased) and m.request == "s"] == [0]
+    assert journal.count(State.LEARNED) == 0
+
+
 def test_a_receipt_does_not_settle_an_update_that_is_asked_back() -> None:
     """It may be of a ledger that was lost; the verdict is of the present one."""
     journal = Journal(journal_id="mark")
@@ -198,3 +218,23 @@ def test_a_session_that_no_process_can_have_is_not_followed() -> None:
     assert (journal.state.session, journal.state.incarnation) == (session, 1)
     made.handle([welcome(journal, incarnation=2, session=session + 1)], 2.0)
     assert journal.state.session > session + 1
+
+
+def test_a_known_place_that_is_not_among_the_last_is_announced_when_a_server_asks() -> None:
+    """The list of a ledger that was restored can end there."""
+    journal = Journal()
+    one = welcomed(journal=journal)
+    places = [Position()] + [Position(number, b"chain %d" % number) for number in range(1, 5)]
+    requests = [
+        replace(erase(f"r{number}", f"person {number}"), before=places[number - 1], after=place)
+        for number, place in enumerate(places)
+        if number
+    ]
+    one.handle(requests, 1.0)
+    assert places[1] not in journal.reached
+    step = one.handle([replace(requests[0], worker="w")], 2.0)
+    (announced,) = [message for message in step.messages if isinstance(message, Announce)]
+    assert announced.erased == tuple(reversed(places[1:]))
+    assert "Announce" not in kinds(one.handle([replace(requests[3], worker="w")], 3.0).messages)
+    (announced,) = [m for m in one.handle([], 900.0).messages if isinstance(m, Announce)]
+    assert places[1] not in announced.erased, "only once"

@@ -30,6 +30,7 @@ _NO_STATISTICS = "bytes that are not statistics of this job"
 _FULL = "held back: the total is full; the largest sum is that of "
 _KEPT_BYTES = 1 << 20  # size of a delta up to which it is kept in memory as arrays
 _MAX_AFTER_GAP = 64  # stored updates of a worker, if one before them is missing
+_MAX_CLAIMED = 4096  # updates after the last counted one that wait for what a worker announces
 _IMPOSSIBLE = "no examples have this sum"
 _TOO_OLD = "an update is too old to be compared"
 _MASKED = "update is masked; this job has no section [privacy]"
@@ -87,12 +88,14 @@ class Aggregation:
         self.snapshot: Statistics | None = None  # of the total, held within a transaction
         self._ready: set[str] = set()  # workers with updates that may be added
         self._held_back: set[str] = set()  # workers whose updates do not fit into the total
+        self._awaited: set[str] = set()  # workers who have to say whom their updates are without
 
     def load(self) -> None:
         """Reload the total from the ledger, or add up the sums if it lags behind them."""
         self._received.clear()
         self._ready = set(self._ledger.updates.waiting())
         self._held_back = set()
+        self._awaited = set()
         total = self._make()
         if self._ledger.state.total_lags:
             self._ledger.sums.reset_marks(self._schema.arrays)
@@ -201,11 +204,16 @@ class Aggregation:
         return Stored(records, examples, delta.is_zero)
 
     def _find_place(self, row: WorkerRow, sequence: int) -> bool | None:
-        """Return whether no update is missing before a sequence; None: too many wait after it."""
+        """Return whether no update is missing before a sequence; None: too many wait already."""
         updates = self._ledger.updates
-        if updates.count_stored(row, sequence) == sequence - row.counted - 1:
+        before = updates.count_stored(row, sequence)
+        if before < sequence - row.counted - 1:
+            return None if updates.count_stored(row) >= _MAX_AFTER_GAP else False
+        claimed = min(max(row.forgetting_at, row.forgetting_later_at), row.counted + _MAX_CLAIMED)
+        if before < _MAX_AFTER_GAP or sequence <= claimed:
             return True
-        return None if updates.count_stored(row) >= _MAX_AFTER_GAP else False
+        clean_from = self._clean_from(row, self._ledger.reader.count_shown())
+        return True if clean_from <= sequence else None
 
     def withdraw(self, row: WorkerRow, message: Withdraw) -> bool | Problem:
         """Withdraw an update unless it is stored; return whether it never counts."""
@@ -260,8 +268,11 @@ class Aggregation:
         """Number of erasure requests that nothing in the total contains, by sums that leave."""
         return math.inf
 
-    def look_again(self) -> None:
-        """Note that a worker has announced what its updates are without."""
+    def look_again(self, worker: str) -> None:
+        """Note that more is known of what the updates of a worker are without."""
+        if worker in self._awaited:
+            self._awaited.discard(worker)
+            self._ready.add(worker)
 
     def find_leaving(self, worker: str) -> int | None:  # noqa: ARG002
         """Return an ended incarnation that is still in the total; None if all have left it."""
@@ -302,16 +313,19 @@ class Aggregation:
         """
         done = Aggregated({}, {}, {})
         shown = self._ledger.reader.count_shown()
-        awaited = set()
+        updates = self._ledger.updates
         for row in (workers[name] for name in sorted(self._ready | self._held_back)):
-            ready = without_open_withdrawals(list(self._ledger.updates.pending(row)))
-            if ready and ready[-1].sequence >= self._clean_from(row, shown):
+            clean_from = self._clean_from(row, shown)
+            if updates.last_sequence(row.name, row.incarnation) < clean_from:
+                self._awaited.add(row.name)
+                continue
+            ready = without_open_withdrawals(list(updates.pending(row)))
+            if ready and ready[-1].sequence >= clean_from:
+                self._awaited.discard(row.name)
                 self._count(row, ready, rules, done)
-            elif ready:
-                awaited.add(row.name)
         if done.counted:
             self._ledger.change_state(total_lags=True)
-        self._ready = awaited
+        self._ready = set()
         self._held_back = set(done.held_back)
         self._received.clear()
         return done

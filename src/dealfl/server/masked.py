@@ -282,7 +282,7 @@ class MaskedAggregation(Aggregation):
         limits = [limit for limit in (leaving, self._masks.state.forgotten) if limit is not None]
         return min(limits, default=math.inf)
 
-    def look_again(self) -> None:
+    def look_again(self, worker: str) -> None:  # noqa: ARG002
         """Try to make a request: updates that were held may be opened now."""
         self._is_changed = True
 

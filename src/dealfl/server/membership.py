@@ -181,7 +181,7 @@ class Membership:
             forgotten = min(forgotten, row.answered)
         claims = _note_forgetting(row, forgotten, message.sequence)
         if self._ledger.updates.settle(row, 0, message.receipted) or claims is not row:
-            self._aggregation.look_again()
+            self._aggregation.look_again(row.name)
         row = self._confirm_forgetting(claims)
         if row.behind and message.epoch == self.epoch:
             row = _note_catching_up(replace(row, behind=message.sequence + 1))
@@ -232,8 +232,14 @@ class Membership:
     def _new_row(self, message: Announce) -> WorkerRow:
         end = self._ledger.erasures.end().number
         # what it holds of people whose erasure is under way is counted, too
-        settled = max(self._ledger.reader.count_shown(), end - _REQUESTS)
-        row = WorkerRow(message.worker, 1, message.journal_id, answered=settled, joined=end)
+        shown = self._ledger.reader.count_shown()
+        row = WorkerRow(
+            message.worker,
+            1,
+            message.journal_id,
+            answered=max(shown, end - _REQUESTS),
+            joined=max(shown, self.fulfilled),
+        )
         if not message.incarnation:
             return row
         self._notice_restore(message, ahead=True)  # the record of this worker is gone
@@ -322,7 +328,8 @@ class Membership:
         listed = [*lost, *([] if part is None else [part]), *listed]
         sizes = accumulate(len(requests.owners) for requests in listed)
         fitting = sum(size <= MAX_OWNERS for size in sizes)
-        return row, [self.erase(requests, row.name) for requests in listed[: max(fitting, 1)]]
+        sent = [_known_to(reached, requests) for requests in listed[: max(fitting, 1)]]
+        return row, [self.erase(requests, row.name) for requests in sent]
 
     def erase(self, listed: Listed, worker: str = "") -> Erase:
         """Return the message to forget owners, for one worker or for all."""
@@ -373,6 +380,7 @@ class Membership:
     def note_repeated(self, row: WorkerRow, sequence: int) -> None:
         """Note that a worker has sent again what is on record of an earlier process."""
         if self._ledger.updates.settle(row, sequence, sequence):
+            self._aggregation.look_again(row.name)
             self.put(self._confirm_forgetting(row))
 
     def _confirm_forgetting(self, row: WorkerRow) -> WorkerRow:
@@ -426,6 +434,13 @@ def count_devices(row: WorkerRow) -> int:
     if not is_member(row):
         return 0
     return 1 if row.devices is None else row.devices
+
+
+def _known_to(reached: Position, listed: Listed) -> Listed:
+    """Return requests that a worker has passed, in a part of the list, as known at its place."""
+    if listed.after.number > reached.number:
+        return listed
+    return listed._replace(before=reached, after=reached)  # nothing leads there
 
 
 def _count_fulfilled(row: WorkerRow) -> int:

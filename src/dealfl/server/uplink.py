@@ -90,6 +90,7 @@ class Uplink:
         self._empty = Statistics.zero(aggregation.total.schema).digest()
         self.is_met = False  # the parent's state is known, and it is the right one
         self._must_announce = False
+        self._named: tuple[Position, ...] = ()  # places to announce beside the usual ones
         self._must_fetch = False
         self._actions = {
             Welcome: self._receive_welcome,
@@ -285,6 +286,9 @@ class Uplink:
             )
             self._note_reached(message.before, message.after, listed.after.number)
             replies = [self._members.erase(listed)] if is_new else []
+        elif message.worker and message.after not in self._positions:
+            # the end of a ledger that was restored can be between those that are announced
+            self._named, self._must_announce = (message.after,), True
         if message.request:
             self._expect_answer(message, now_s)
         return replies
@@ -576,7 +580,7 @@ class Uplink:
         is_recent = last_s <= now_s < last_s + every_s
         if announced == state.announced and not self._must_announce and is_recent:
             return []
-        self._must_announce = False
+        self._must_announce, self._named, named = False, (), self._named
         state.announced = announced
         state.announced_devices = devices
         state.announced_s = now_s
@@ -594,7 +598,7 @@ class Uplink:
             round=state.round,
             version=state.version,
             digest=state.digest,
-            erased=positions,
+            erased=tuple(sorted({*positions, *named}, reverse=True)),
             schema_digest=self._aggregation.schema_digest,
             waiting=max(learned, 1) if waits and self._can_post else 0,
             held=min(sum(row.held for row in self._members.rows.values()), MAX_EXAMPLES),

@@ -281,7 +281,8 @@ class Outbox:
         withdrawn = journal.read_update(sequence)
         unsent = next((number for number, row in rows.items() if not row.sent), None)
         self._drop(sequence)
-        journal.state.withdrawn = (*journal.state.withdrawn, sequence)[-MAX_WITHDRAWN:]
+        last = sorted((*journal.state.withdrawn, sequence))[-MAX_WITHDRAWN:]
+        journal.state.withdrawn = tuple(last)
         if unsent is None:
             kept = self.post(withdrawn.delta, now_s)
         else:

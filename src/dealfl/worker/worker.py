@@ -85,6 +85,7 @@ class Membership:
         self._min_examples = min_examples
         self._notices_traffic = notices_traffic
         self.must_announce = False  # whether the next call announces the worker in any case
+        self._named: tuple[Position, ...] = ()  # to announce beside the last ones reached
         self.rides = False  # whether other traffic had the radio on when it called
 
     def begin_session(self, after: int = 0) -> None:
@@ -147,6 +148,12 @@ class Membership:
     def _call(self) -> Call | None:
         state = self._journal.state
         return state.call if self._sleeps and not state.is_calling else None
+
+    def name(self, position: Position) -> None:
+        """Announce a position that was reached: it can be the end of a ledger that was restored."""
+        if position not in self._journal.reached:
+            self._named = (position,)
+            self.must_announce = True
 
     def _call_if_due(self, waiting: int, now_s: float) -> None:
         """Wake up if enough examples wait, if it is time, or if the clock jumped back."""
@@ -224,7 +231,7 @@ class Membership:
         is_recent = last_s <= now_s < last_s + self._every_s
         if announced == state.announced and not self.must_announce and is_recent:
             return []
-        self.must_announce = False
+        self.must_announce, self._named, named = False, (), self._named
         state.announced_s = now_s
         state.announced = announced
         device = self.device(now_s)
@@ -244,7 +251,7 @@ class Membership:
                 round=max(state.round, 0),
                 version=version,
                 digest=digest if version else "",
-                erased=reached,
+                erased=tuple(sorted({*reached, *named}, reverse=True)),
                 schema_digest=self._schema_digest,
                 waiting=waiting,
                 held=self._journal.count(State.LEARNED),
@@ -717,17 +724,19 @@ class Worker:
 
     def _receive_erase(self, message: Erase, now_s: float) -> None:
         """Apply a request or a part of the list, in the order of the list and once."""
-        is_listed = message.after.number > message.before.number
-        is_known = is_listed and self._journal.has_reached(message.after)
-        is_next = not is_listed or self._journal.has_reached(message.before)
+        before, after = message.before, message.after
+        is_known = after.number > 0 and self._journal.has_reached(after)
+        is_next = not after.number or (before != after and self._journal.has_reached(before))
         if not message.worker and (is_known or not is_next):
             # new to a server whose ledger was restored, or too early: it sends first what is before
             self._membership.must_announce = True
+        if is_known and message.worker:
+            self._membership.name(after)
         if not (is_known or is_next):
             return
         # who was readmitted since would be forgotten again by what is known
         examples = 0 if is_known else self._trainer.apply_request(message.owners, now_s)
-        self._journal.note_reached(message.before, message.after)
+        self._journal.note_reached(before, after)
         if message.request:
             request_hash = hash_request(message.request, message.owners)
             examples += self._outbox.find_answer(request_hash) or 0

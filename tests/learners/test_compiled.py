@@ -26,7 +26,7 @@ from dealfl.learners import (
     TikhonovClassifier,
 )
 from dealfl.learners.ridge.moments import packed
-from dealfl.learners.ridge.plain import FOLLOWED, LOST, change_moments, solve_table
+from dealfl.learners.ridge.plain import FOLLOWED, LOST, change_moments, find_close, solve_table
 
 pytest.importorskip("numba")
 
@@ -494,3 +494,26 @@ def test_a_score_counts_the_histories_whose_last_item_is_recommended(
                 assert model.score(histories, k) == sum(hits) / len(histories)
         assert 0 < sum(hits) < len(hits)
     assert model.score([[0, 1], [0, 99]], 39) == 0.5
+
+
+@pytest.mark.parametrize("mode", ["never", "always"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_products_close_to_their_limits_are_listed_one_after_the_other(
+    wide: bool, mode: str
+) -> None:
+    low = np.array([9, 5, 9, -7, 0, 9, 6, 6, -1, 9], np.int64)  # the triangle of four columns
+    high = np.where(low < 0, -1, 0) if wide else np.empty(0, np.int64)
+    low = low & (2**32 - 1) if wide else low
+    cells = np.full(6, -1)
+    with loops_used(mode):
+        count = find_close(low, high, np.full(4, 2.0), np.full(4, 2.5), cells)
+    assert (count, cells[:count].tolist()) == (3, [3, 6, 7])
+
+
+def test_a_batch_of_few_rows_is_summed_over_all_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, targets = np.random.default_rng(0).random((10, 3)), np.arange(10.0) / 10
+    whole, parts = Tikhonov(3), Tikhonov(3)
+    whole.learn(rows, targets)
+    monkeypatch.setattr("dealfl.learners.ridge.tikhonov.block_rows", lambda *_: 4)
+    parts.learn(rows, targets)
+    assert parts.digest() == whole.digest()

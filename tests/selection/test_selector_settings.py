@@ -1,12 +1,19 @@
 """Settings of selectors: what is refused, and what some of them do."""
 
+import inspect
 import math
 from collections import Counter
 
 import pytest
 
 from dealfl.errors import BadInput, UnknownName
-from dealfl.server.selection import Candidate, FairUpperConfidence, Uniform, make_selector
+from dealfl.server.selection import (
+    SELECTORS,
+    Candidate,
+    FairUpperConfidence,
+    Uniform,
+    make_selector,
+)
 from tests.selection.playing import candidates, play
 
 SHARES = "a number from 0 to 1, or a table, each value a number from 0 to 1"
@@ -44,6 +51,12 @@ def test_bad_settings_are_refused_by_key_value_and_remedy(
     with pytest.raises(BadInput) as refused:
         make_selector(name, settings)
     assert str(refused.value) == words
+
+
+@pytest.mark.parametrize("name", sorted(SELECTORS))
+def test_the_seed_of_every_selector_is_0_unless_it_is_given(name: str) -> None:
+    parameters = inspect.signature(SELECTORS[name]).parameters
+    assert "seed" not in parameters or parameters["seed"].default == 0
 
 
 def test_an_unknown_selector_is_refused() -> None:

@@ -5,11 +5,12 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from dealfl.network import Credentials, WorkerEnd
+from dealfl.network import Credentials, ServerEnd, ServerState, WorkerEnd
 from dealfl.protocol.messages import Asleep, Assignment, Message, Step, Welcome
 from dealfl.server import Ledger
 from dealfl.worker import Journal, Worker
@@ -153,3 +154,35 @@ def test_workers_follow_a_new_epoch_of_a_running_server(
 
     with serve(running.server, make=server) as served, closing(Journal()) as journal:
         asyncio.run(follow(served, journal))
+
+
+def credentials() -> Credentials:
+    return Credentials(host="127.0.0.1", port=1, job="job", user="w", password="x")
+
+
+def test_a_larger_fleet_is_asked_to_return_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> list[float]:
+        end = ServerEnd(server(), [credentials()])
+        (connection,) = end.connections
+        states: list[bytes] = []
+        end._numbers[connection] = "1"
+        monkeypatch.setattr(connection, "is_up", True)
+        monkeypatch.setattr(connection, "publish", lambda topic, state, **_: states.append(state))
+        for number in range(400):
+            end._route(f"w{number}", connection, "")
+        return [ServerState.decode(state).spread_s for state in states]
+
+    assert asyncio.run(run()) == [0.75, 1.125, 1.69]
+
+
+def test_a_ride_is_over_when_the_worker_sleeps_again() -> None:
+    """A connection that is lost later wakes nobody who has called."""
+
+    async def run() -> list[str]:
+        sleeping: Any = SimpleNamespace(is_asleep=True, handle=lambda *_, **__: Step(()))
+        end = WorkerEnd("job", [credentials()], {"w": sleeping})
+        end.rides.begin("w", 0.0)
+        end._send("w", [])
+        return end.rides.fail()
+
+    assert asyncio.run(run()) == []

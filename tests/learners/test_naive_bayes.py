@@ -7,9 +7,9 @@ import pytest
 from scipy import sparse
 from sklearn.naive_bayes import MultinomialNB  # type: ignore[import-untyped]
 
-from dealfl.errors import BadInput, NotLearned
+from dealfl.errors import BadInput, Impossible, NotLearned
 from dealfl.exact import BLOCK
-from dealfl.learners import NaiveBayes
+from dealfl.learners import Learner, NaiveBayes
 
 RNG = np.random.default_rng(1)
 X = RNG.poisson(1.5, (400, 12)).clip(0, 16)
@@ -154,3 +154,16 @@ def test_the_work_of_a_call_counts_values_read_and_integers_changed() -> None:
     assert (model.last_work.operations, model.last_work.bytes) == (3 + 1, 3 * 8 + 3 * 2 * 8)
     model.predict([[0.5, 0.0, 1.0]] * 4)
     assert (model.last_work.operations, model.last_work.bytes) == (4 * 3 * 2, 4 * 3 * 8)
+
+
+def test_a_learner_without_rules_of_its_own_checks_statistics_and_keeps_none() -> None:
+    """As plug-ins are checked: by what they would hold."""
+    other = NaiveBayes(2, [0, 1])
+    some = other.learn([[0.5, 0.25]], [1])
+    model = NaiveBayes(2, [0, 1])
+    Learner.check_statistics(model, some)
+    assert model.statistics.is_zero
+    with pytest.raises(Impossible):
+        Learner.check_statistics(model, -some)
+    assert model.statistics.is_zero
+    assert model.last_work == NaiveBayes(2, [0, 1]).last_work

@@ -294,6 +294,7 @@ def test_ids_leave_numbers_for_those_after_them() -> None:
         ({"bits": 64}, "bits is .*; it must be"),
         ({"tables": 0}, "tables is .*; it must be"),
         ({"k": 0}, "k is .*; it must be"),
+        ({"k": (1 << 20) + 1}, "k is .*; it must be"),
         ({"seed": -1}, "seed is .*; it must be"),
         ({"tables": 1024, "vote_bits": 52}, "lower vote_bits"),
         ({"min_bucket": 0}, "min_bucket is .*; it must be"),

@@ -11,7 +11,7 @@ from dealfl.protocol import RewardWeights
 from dealfl.protocol.messages import Update
 from dealfl.server import Rules, WorkerRow
 from dealfl.server.predictions import Predictions
-from dealfl.server.roster import Roster, note_decline
+from dealfl.server.roster import Roster, note_decline, note_sleep
 from tests.server.plain_roster import PlainRoster
 from tests.server.test_predictions import LEARNER, said, worker
 
@@ -160,3 +160,11 @@ def test_a_silent_worker_is_charged_what_is_expected() -> None:
     assert known.predict_energy_j(row_of(last_energy_j=3.0)) == 3.0
     known.observe(worker(), said())
     assert known.predict_energy_j(row_of(last_energy_j=3.0)) == pytest.approx(0.2, rel=0.01)
+
+
+def test_nothing_waits_at_a_worker_that_was_just_sent_to_sleep() -> None:
+    """What arrives while it sleeps is forecast from then on."""
+    row = note_sleep(WorkerRow("w", waiting=5, waiting_since_s=7.0), 3, 60.0, 100.0)
+    assert (row.waiting, row.call_waiting, row.call_by_s) == (0, 3, 160.0)
+    assert row.waiting_since_s == 7.0
+    assert note_sleep(row, 3, 60.0, 200.0).waiting_since_s == 200.0

@@ -1,5 +1,6 @@
 """Multinomial naive Bayes against its definition and scikit-learn."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,10 @@ from scipy import sparse
 from sklearn.naive_bayes import MultinomialNB  # type: ignore[import-untyped]
 
 from dealfl.errors import BadInput, Impossible, NotLearned
-from dealfl.exact import BLOCK
+from dealfl.exact import BLOCK, PagedStorage
 from dealfl.learners import Learner, NaiveBayes
+from dealfl.storage import ThetaLru
+from tests.memory.arrays import no_sync
 
 RNG = np.random.default_rng(1)
 X = RNG.poisson(1.5, (400, 12)).clip(0, 16)
@@ -167,3 +170,15 @@ def test_a_learner_without_rules_of_its_own_checks_statistics_and_keeps_none() -
         Learner.check_statistics(model, -some)
     assert model.statistics.is_zero
     assert model.last_work == NaiveBayes(2, [0, 1]).last_work
+
+
+def test_tables_in_pages_are_those_in_memory(tmp_path: Path) -> None:
+    rows, labels = np.random.default_rng(0).random((30, 5)), np.arange(30) % 3
+    whole = NaiveBayes(5, [0, 1, 2])
+    paged = NaiveBayes(5, [0, 1, 2], storage=PagedStorage(tmp_path, ThetaLru(2), sync=no_sync))
+    for model in (whole, paged):
+        model.learn(rows, labels)
+        model.forget(rows[3:9], labels[3:9])
+        model.learn(rows[4:5], labels[4:5])
+    assert paged.digest() == whole.digest()
+    assert paged.predict(rows).tolist() == whole.predict(rows).tolist()

@@ -12,7 +12,7 @@ import pytest
 from dealfl.errors import BadBytes, WriteFailed
 from dealfl.network.connection import Delivery
 from dealfl.network.pump import RealPump, carry
-from dealfl.network.server_end import Quota, Reading, Turns, _Inbox
+from dealfl.network.server_end import Quota, Reading, Turns, _Inbox, _Sender
 from dealfl.protocol.messages import Fetch, Message, Step
 
 PACKET = 4_096
@@ -204,3 +204,17 @@ def test_connections_are_closed_when_their_process_is_cancelled() -> None:
         assert carrying.cancelled()
 
     asyncio.run(run())
+
+
+def test_a_quota_can_be_used_up_and_not_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 1000.0)
+    quota = Quota(packets=2, messages=5, size_bytes=100)
+    sender = _Sender(1_000)
+    assert sender.spend(100, quota)
+    assert not sender.spend(1, quota)
+    sender = _Sender(1_000)
+    assert [sender.spend(1, quota) for _ in range(3)] == [True, True, False]
+    sender = _Sender(1_000)
+    assert sender.spend(1, quota)
+    sender.count(5)
+    assert not sender.spend(1, quota)

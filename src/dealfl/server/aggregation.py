@@ -316,7 +316,7 @@ class Aggregation:
         updates = self._ledger.updates
         for row in (workers[name] for name in sorted(self._ready | self._held_back)):
             clean_from = self._clean_from(row, shown)
-            if updates.last_sequence(row.name, row.incarnation) < clean_from:
+            if clean_from and updates.last_sequence(row.name, row.incarnation) < clean_from:
                 self._awaited.add(row.name)
                 continue
             ready = without_open_withdrawals(list(updates.pending(row)))

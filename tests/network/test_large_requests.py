@@ -49,21 +49,22 @@ def learn(fed: Federation, worker: str, rows: dict[int, str]) -> None:
     fed.work(worker, "--data", file)
 
 
-def orders_to_all(ear: Stranger, count: int) -> dict[int, Erase]:
-    """Return what was said to all workers, by the size of its packet; wait until so much was."""
-    packets: list[bytes] = []
+def orders_to_all(ear: Stranger, count: int) -> list[tuple[int, Erase]]:
+    """Return the orders to erase that all workers get, with the sizes of their packets."""
+    orders: list[tuple[int, Erase]] = []
 
     def all_heard() -> bool:
-        packets.clear()
+        orders.clear()
         assembly = Assembly()
         for _, piece in ear.received:
-            if (packet := assembly.add(piece)) is not None:
-                packets.append(packet)
-        return len(packets) >= count
+            packet = assembly.add(piece)
+            for message in decode(packet) if packet is not None else ():
+                if isinstance(message, Erase):
+                    orders.append((len(packet or b""), message))
+        return len(orders) >= count
 
-    assert ear.wait(all_heard), len(packets)
-    orders = [(len(packet), message) for packet in packets for message in decode(packet)]
-    return {size: order for size, order in orders if isinstance(order, Erase)}
+    assert ear.wait(all_heard), len(orders)
+    return orders
 
 
 def test_many_persons_are_one_request_one_row_and_one_certificate(fed: Federation) -> None:
@@ -79,9 +80,9 @@ def test_many_persons_are_one_request_one_row_and_one_certificate(fed: Federatio
     result = running.erase(names, "dpo", mine)
 
     orders = orders_to_all(ear, 3)
-    assert max(orders) <= MAX_BYTES
-    assert sum(len(order.owners) for order in orders.values()) == PERSONS
-    assert len({order.request for order in orders.values()}) == 1
+    assert max(size for size, _ in orders) <= MAX_BYTES
+    assert sum(len(order.owners) for _, order in orders) == PERSONS
+    assert len({order.request for _, order in orders}) == 1
     (row,) = running.erasures()
     assert (row.persons, row.published, row.outstanding) == (PERSONS, True, [])
     assert row.examples == 10

@@ -17,7 +17,7 @@ import pytest
 from dealfl.errors import BadBytes, DealError
 from dealfl.runs import RunFolder, list_erasures, read_status
 from dealfl.server import Ledger, LedgerReader, WorkerRow
-from tests.federation.parts import announce, examples, server, update
+from tests.federation.parts import announce, examples, joined, server, update
 
 PAGE = 4096
 
@@ -141,6 +141,17 @@ def test_a_damaged_ledger_is_refused_with_the_remedy_or_has_the_same_model(
     start: Path, tmp_path: Path
 ) -> None:
     check_damages(start, tmp_path / "copy", range(100))
+
+
+@pytest.mark.parametrize("value", ["'text'", "7", "1.5"])
+def test_a_page_of_another_type_is_named(tmp_path: Path, value: str) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    one = joined("w01", ledger=ledger)
+    one.handle([update(1, 2, name="w01", round=1)], 1.0)
+    one.handle([], 100.0)
+    ledger.execute(f"UPDATE pages SET content = {value}")
+    with closing(ledger), pytest.raises(DealError, match=r"ledger\.db: .* is damaged; restore a"):
+        ledger.find_sum("w01")
 
 
 @pytest.mark.soak

@@ -17,7 +17,7 @@ import pytest
 from dealfl.errors import BadBytes, DealError
 from dealfl.runs import RunFolder, list_erasures, read_status
 from dealfl.server import Ledger, LedgerReader, WorkerRow
-from tests.federation.parts import announce, examples, joined, server, update
+from tests.federation.parts import announce, examples, joined, pagerank, server, update
 
 PAGE = 4096
 
@@ -141,6 +141,15 @@ def test_a_damaged_ledger_is_refused_with_the_remedy_or_has_the_same_model(
     start: Path, tmp_path: Path
 ) -> None:
     check_damages(start, tmp_path / "copy", range(100))
+
+
+def test_a_ledger_with_arrays_of_another_name_is_named(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    one = joined("w01", ledger=ledger)
+    one.handle([update(1, 2, name="w01", round=1)], 1.0)
+    one.handle([], 100.0)
+    with closing(ledger), pytest.raises(DealError, match=r"ledger\.db: .*; use .*restore a backup"):
+        server(ledger, make=pagerank)
 
 
 @pytest.mark.parametrize("value", ["'text'", "7", "1.5"])

@@ -104,7 +104,13 @@ class Aggregation:
         else:
             self._ledger.sums.reset_marks()
             if (saved := self._ledger.reader.total()) is not None:
-                total.merge(saved)
+                try:
+                    total.merge(saved)
+                except BadInput as error:
+                    raise BadInput(
+                        f"ledger {self._ledger.path}: {error}; use the job that it was made with, "
+                        "or, if it is damaged, restore a backup"
+                    ) from None
         self.total = total  # a damaged ledger leaves the total in memory
 
     def verify(self) -> None:

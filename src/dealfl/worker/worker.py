@@ -149,7 +149,7 @@ class Membership:
         state = self._journal.state
         return state.call if self._sleeps and not state.is_calling else None
 
-    def name(self, position: Position) -> None:
+    def announce_place(self, position: Position) -> None:
         """Announce a position that was reached: it can be the end of a ledger that was restored."""
         if position not in self._journal.reached:
             self._named = (position,)
@@ -731,7 +731,7 @@ class Worker:
             # new to a server whose ledger was restored, or too early: it sends first what is before
             self._membership.must_announce = True
         if is_known and message.worker:
-            self._membership.name(after)
+            self._membership.announce_place(after)
         if not (is_known or is_next):
             return
         # who was readmitted since would be forgotten again by what is known
